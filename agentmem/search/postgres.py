@@ -29,14 +29,12 @@ from agentmem.search.protocol import (
     surround,
 )
 from agentmem.search.rank import HOPS
-from agentmem.stores.postgres.connection import Row, Transaction
-from agentmem.stores.postgres.reading import (
-    Conditions,
-    seen_condition,
-    select_rows,
-)
+from agentmem.stores.postgres.connection import Transaction
+from agentmem.stores.postgres.reading import select_rows, told_of
 from agentmem.stores.postgres.store import PostgresStore
+from agentmem.stores.postgres.tables import seen_condition
 from agentmem.stores.postgres.writing import embedder_number
+from agentmem.stores.tables import Row
 from agentmem.stores.values import (
     COLD,
     COUNT_LIMIT,
@@ -261,7 +259,7 @@ class _Question:
         self._values: dict[str, Any] = {}
         self._narrowed = ""
         if _is_narrowed(selection):
-            conditions = Conditions(selection)
+            conditions = told_of(selection)
             self._values = conditions.values
             self._narrowed = conditions.sql
             if not conditions.exact:

@@ -1,40 +1,57 @@
 """What every store does the same way: checks, the order of the steps, what is told.
 
-A back end brings modules that read, write and erase inside one of its transactions
-(`Reads`, `Writes`, `Erases`); what they do is SQL, what they are called for stands here.
+A back end brings modules that find and change memories inside one of its transactions
+(`Reads`, `Writes` of `tables.py`); what they do is SQL, what they are called for stands here.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import json
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import RecordNotFound
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope, require_instant, visible
+from agentmem.stores.erasing import erase_rows, with_derived
+from agentmem.stores.journal import StoredJournal
 from agentmem.stores.rules import (
-    Edge,
+    Sameness,
     check_source_entries,
     current_again,
+    split_new,
     superseding,
     updated,
     wipes_owner,
 )
+from agentmem.stores.side import (
+    StoredArtifacts,
+    StoredJobs,
+    StoredLinks,
+    StoredSettings,
+    StoredSnapshots,
+    add_artifact,
+    remove_artifacts,
+)
+from agentmem.stores.tables import HISTORY, Found, Reads, TableReader, Tables, TableWriter, Writes
 from agentmem.stores.values import (
+    Artifact,
     Entry,
-    Operation,
     Receipt,
     Source,
     SourceReport,
     Version,
     check_entries,
+    from_microseconds,
+    memory_from_fields,
     require_ids,
     to_microseconds,
 )
+from agentmem.stores.writing import has_source, hide, keep_version, refuse_circles, replace_source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,98 +61,14 @@ AT_ONCE = 500
 NEWEST = "m.created_at DESC, m.row DESC"
 
 
-class StoredMemory(Protocol):
-    """A memory that a back end found, and its row."""
-
-    @property
-    def row(self) -> int: ...
-    @property
-    def memory(self) -> Memory: ...
-
-
-class Logged(Protocol):
-    """A transaction that writes."""
-
-    def log(self, operation: Operation, rows: Collection[int]) -> None: ...
-
-
-R_contra = TypeVar("R_contra", contravariant=True)
-W_contra = TypeVar("W_contra", contravariant=True)
-R = TypeVar("R")
-W = TypeVar("W", bound=Logged)
-K = TypeVar("K", bound=StoredMemory)
-K_contra = TypeVar("K_contra", bound=StoredMemory, contravariant=True)
+R = TypeVar("R", bound=TableReader)
+W = TypeVar("W", bound=TableWriter)
 T = TypeVar("T")
 
 
-class Reads(Protocol[R_contra, K]):
-    """Find memories; with `lock` nobody else changes them until the transaction ends.
-
-    After what is asked with `last` nothing more is asked in the transaction.
-    """
-
-    def by_ids(
-        self, read: R_contra, ids: Sequence[str], /, *, lock: bool = False, last: bool = False
-    ) -> dict[str, K]: ...
-    def select(
-        self,
-        read: R_contra,
-        selection: Selection,
-        /,
-        *,
-        order: str = "m.row",
-        limit: int | None = None,
-        lock: bool = False,
-        last: bool = False,
-    ) -> list[K]: ...
-    def select_rows(self, read: R_contra, selection: Selection, /) -> list[int]: ...
-    def count(self, read: R_contra, selection: Selection, /) -> int: ...
-    def versions(self, read: R_contra, scope: Scope, row: int, /) -> tuple[Version, ...]: ...
-
-
-class Writes(Protocol[R_contra, W_contra, K_contra]):
-    """Change what is kept, inside a transaction."""
-
-    def add(self, write: W_contra, entries: Sequence[Entry], /) -> tuple[int, ...]: ...
-    def rewrite(self, write: W_contra, old: K_contra, memory: Memory, /) -> Any: ...
-    def renew(self, write: W_contra, old: K_contra, memory: Memory, entry: Entry, /) -> None: ...
-    def keep_version(self, write: W_contra, row: int, old: Memory, at: datetime, /) -> None: ...
-    def refuse_circles(self, write: W_contra, edges: Sequence[Edge], /) -> None: ...
-    def hide(self, write: W_contra, found: Sequence[K_contra], at: datetime | None, /) -> int: ...
-    def has_source(self, read: R_contra, source: Source, /) -> bool: ...
-    def replace_source(
-        self, write: W_contra, source: Source, entries: Sequence[Entry], /, *, at: datetime
-    ) -> SourceReport: ...
-    def count_usage(
-        self,
-        write: W_contra,
-        found: Sequence[K_contra],
-        /,
-        *,
-        retrieved: int,
-        cited: int,
-        ignored: int,
-        at: int,
-    ) -> None: ...
-
-
-class Erases(Protocol[R_contra, W_contra, K]):
-    """Remove memories for good, inside a transaction."""
-
-    def with_derived(self, read: R_contra, found: Sequence[K], reader: Scope, /) -> list[K]: ...
-    def erase_rows(
-        self,
-        write: W_contra,
-        found: Sequence[K],
-        /,
-        *,
-        at: datetime,
-        reader: Scope | None = None,
-        all_of: Scope | None = None,
-    ) -> Receipt: ...
-
-
-def find(found: Mapping[str, K], scope: Scope, ids: Sequence[str], deleted: bool | None) -> list[K]:
+def find(
+    found: Mapping[str, Found], scope: Scope, ids: Sequence[str], deleted: bool | None
+) -> list[Found]:
     """What the reader may see of `ids`, all or an error; `deleted` asks for those only, or all."""
     for memory_id in ids:
         one = found.get(memory_id)
@@ -146,55 +79,86 @@ def find(found: Mapping[str, K], scope: Scope, ids: Sequence[str], deleted: bool
     return [found[memory_id] for memory_id in dict.fromkeys(ids)]
 
 
-def there_of(found: Mapping[str, K], scope: Scope, ids: Sequence[str]) -> list[K]:
+def there_of(found: Mapping[str, Found], scope: Scope, ids: Sequence[str]) -> list[Found]:
     """What is there of `ids`, visible and not deleted, in their order."""
     wanted = [found[memory_id] for memory_id in dict.fromkeys(ids) if memory_id in found]
     return [one for one in wanted if visible(one.memory, scope) and one.memory.deleted_at is None]
 
 
-class BaseStore(ABC, Generic[R, W, K]):
+class BaseStore(Generic[R, W]):
     """The part of a `Store` that asks no back end how it keeps things."""
 
-    _reading: Reads[R, K]
-    _holding: Reads[W, K]
+    _closed = True  # until there is something to close
+    _reading: Reads[R]
+    _holding: Reads[W]
     """The same, inside a transaction that writes."""
-    _writing: Writes[R, W, K]
-    _erasing: Erases[R, W, K]
+    _writing: Writes[W]
 
-    @abstractmethod
-    def _read(self, call: Callable[[R], T], /) -> T:
-        """What `call` gives of one state of the store."""
-
-    @abstractmethod
-    def _write(self, call: Callable[[W], T], /) -> T:
-        """What `call` gives, all of it written or nothing; it may be called more than once."""
-
-    @abstractmethod
-    def _remove_artifacts(self, write: W, scope: Scope, ids: Collection[str], /) -> None:
-        """Remove those of `ids` that are there and the reader's."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the store; a second time does nothing."""
-
-    @abstractmethod
-    def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
-        """The memories of those rows the reader may see, deleted ones included."""
+    def _wire(self, tables: Tables[R, W]) -> None:
+        """Make the parts that every store has of its transactions."""
+        self._closed = False
+        self._tables = tables
+        self.settings = StoredSettings(tables)
+        self.jobs = StoredJobs(tables)
+        self.snapshots = StoredSnapshots(tables)
+        self.artifacts = StoredArtifacts(tables)
+        held = self._reading, self._holding
+        self.links = StoredLinks(tables, *held, family="link")
+        self.contradictions = StoredLinks(tables, *held, family="contradiction")
+        self.journal = StoredJournal(tables, self._holding, self._writing)
 
     def _cleaned(self, receipt: Receipt) -> Receipt:
         """What is left to do once an erasure is committed, and what the receipt says then."""
         return receipt
 
+    def _erase(self, write: W, found: Sequence[Found], **how: Any) -> Receipt:
+        return erase_rows(self._holding, self._writing, write, found, **how)
+
     def _held(
         self, write: W, scope: Scope, ids: Sequence[str], *, deleted: bool | None = False
-    ) -> list[K]:
+    ) -> list[Found]:
         return find(self._holding.by_ids(write, ids, lock=True), scope, ids, deleted)
 
     # Writing
 
+    def put(
+        self, entries: Iterable[Entry], /, *, artifacts: Sequence[Artifact] = ()
+    ) -> tuple[int, ...]:
+        """Add memories and `artifacts`, all or none; gives the rows of the memories."""
+        batch = list(entries)
+        check_entries(batch)
+        if not batch and not artifacts:
+            return ()
+
+        def apply(write: W) -> tuple[int, ...]:
+            rows = self._writing.add(write, batch, last=not artifacts)
+            for artifact in artifacts:
+                add_artifact(write, artifact)
+            return rows
+
+        return self._tables.write(apply)
+
+    def put_new(self, entries: Iterable[Entry], /, *, same: Sameness) -> tuple[str, ...]:
+        """Add the memories whose owner has no current one that is the same, all or none.
+
+        Gives the id of each, or of the one that was there, however many
+        threads, processes and machines say the same at once.
+        """
+        batch = list(entries)
+        check_entries(batch)
+        if not batch:
+            return ()
+
+        def apply(write: W) -> tuple[str, ...]:
+            fresh, ids = split_new(batch, self._writing.same_content(write, batch), same)
+            self._writing.add(write, fresh)
+            return ids
+
+        return self._tables.write(apply)
+
     def has_source(self, source: Source, /) -> bool:
         """Whether the owner's page with this url has this very content."""
-        return self._read(lambda read: self._writing.has_source(read, source))
+        return self._tables.read(lambda read: has_source(read, source))
 
     def replace_source(
         self, source: Source, entries: Sequence[Entry], *, at: datetime
@@ -208,7 +172,9 @@ class BaseStore(ABC, Generic[R, W, K]):
         check_source_entries(source, entries)
         require_instant(at, "at")
         to_microseconds(at, "at")
-        return self._write(lambda w: self._writing.replace_source(w, source, entries, at=at))
+        return self._tables.write(
+            lambda w: replace_source(self._holding, self._writing, w, source, entries, at=at)
+        )
 
     def update(
         self, scope: Scope, entry: Entry, *, at: datetime, was: Memory | None = None
@@ -225,12 +191,12 @@ class BaseStore(ABC, Generic[R, W, K]):
         def apply(write: W) -> Memory:
             (old,) = self._held(write, scope, [entry.memory.id])
             new = updated(old.memory, entry.memory, scope, was=was)
-            self._writing.keep_version(write, old.row, old.memory, at)
+            keep_version(write, old.row, old.memory, at)
             self._writing.renew(write, old, new, entry)
             write.log("update", [old.row])
             return new
 
-        return self._write(apply)
+        return self._tables.write(apply)
 
     def supersede(self, scope: Scope, old_id: str, entry: Entry, *, at: datetime) -> Memory:
         """Add a memory that stands for `old_id` from `at` on."""
@@ -245,14 +211,14 @@ class BaseStore(ABC, Generic[R, W, K]):
             write.log("update", [old.row])
             return new
 
-        return self._write(apply)
+        return self._tables.write(apply)
 
     def mark_superseded(self, scope: Scope, old_id: str, new_id: str, *, at: datetime) -> Memory:
         """Let `new_id` stand for `old_id` from `at` on; gives the old memory as it is now."""
         require_instant(at, "at")
 
         def apply(write: W) -> Memory:
-            self._writing.refuse_circles(write, [(old_id, new_id)])
+            refuse_circles(write, [(old_id, new_id)])
             old, new = self._held(write, scope, [old_id, new_id])
             ended, standing = superseding(old.memory, replace(new.memory, supersedes=None), at)
             self._writing.rewrite(write, old, ended)
@@ -261,7 +227,7 @@ class BaseStore(ABC, Generic[R, W, K]):
             write.log("update", [old.row, new.row])
             return ended
 
-        return self._write(apply)
+        return self._tables.write(apply)
 
     def unsupersede(self, scope: Scope, old_id: str, /) -> Memory:
         """Make a superseded memory current again."""
@@ -278,7 +244,7 @@ class BaseStore(ABC, Generic[R, W, K]):
             write.log("update", [old.row])
             return again
 
-        return self._write(apply)
+        return self._tables.write(apply)
 
     def delete(
         self, scope: Scope, ids: Sequence[str], *, at: datetime, artifacts: bool = False
@@ -293,24 +259,26 @@ class BaseStore(ABC, Generic[R, W, K]):
         def apply(write: W) -> int:
             found = self._held(write, scope, wanted)
             if artifacts:
-                self._remove_artifacts(write, scope, wanted)
-            return self._writing.hide(write, found, at)
+                remove_artifacts(write, scope, wanted)
+            return hide(self._writing, write, found, at)
 
-        return self._write(apply)
+        return self._tables.write(apply)
 
     def restore(self, scope: Scope, ids: Sequence[str], /) -> int:
         """Bring deleted memories back, all or none."""
         wanted = require_ids(ids)
-        return self._write(
-            lambda w: self._writing.hide(w, self._held(w, scope, wanted, deleted=True), None)
+        return self._tables.write(
+            lambda w: hide(self._writing, w, self._held(w, scope, wanted, deleted=True), None)
         )
 
     def delete_all(self, selection: Selection, *, at: datetime) -> int:
         """Hide everything selected; gives how many."""
         require_instant(at, "at")
+        if not self._tables.exists():
+            return 0
         chosen = replace(selection, deleted=False, forgotten=True)
-        return self._write(
-            lambda w: self._writing.hide(w, self._holding.select(w, chosen, lock=True), at)
+        return self._tables.write(
+            lambda w: hide(self._writing, w, self._holding.select(w, chosen, lock=True), at)
         )
 
     def remove_by_source_url(
@@ -326,20 +294,20 @@ class BaseStore(ABC, Generic[R, W, K]):
         """What `erase` would remove: the memories with these ids, and what was made of them."""
         wanted = require_ids(ids)
 
-        def apply(read: R) -> list[K]:
+        def apply(read: R) -> list[Found]:
             found = find(self._reading.by_ids(read, wanted), scope, wanted, None)
-            return self._erasing.with_derived(read, found, scope)
+            return with_derived(self._reading, read, found, scope)
 
-        return tuple(one.memory for one in self._read(apply))
+        return tuple(one.memory for one in self._tables.read(apply))
 
     def to_erase_all(self, selection: Selection, /) -> tuple[Memory, ...]:
         """What `erase_all` would remove."""
 
-        def apply(read: R) -> list[K]:
+        def apply(read: R) -> list[Found]:
             found = self._reading.select(read, _with_hidden(selection))
-            return self._erasing.with_derived(read, found, selection.reader)
+            return with_derived(self._reading, read, found, selection.reader)
 
-        return tuple(one.memory for one in self._read(apply))
+        return tuple(one.memory for one in self._tables.read(apply))
 
     def erase(self, scope: Scope, ids: Sequence[str], *, at: datetime) -> Receipt:
         """Remove memories for good, all or none: nothing of the store holds them after (P26).
@@ -353,9 +321,9 @@ class BaseStore(ABC, Generic[R, W, K]):
 
         def apply(write: W) -> Receipt:
             found = self._held(write, scope, wanted, deleted=None)
-            return self._erasing.erase_rows(write, found, at=at, reader=scope)
+            return self._erase(write, found, at=at, reader=scope)
 
-        return self._cleaned(self._write(apply))
+        return self._cleaned(self._tables.write(apply))
 
     def erase_all(self, selection: Selection, *, at: datetime) -> Receipt:
         """Remove everything selected for good, deleted and superseded memories included.
@@ -365,9 +333,11 @@ class BaseStore(ABC, Generic[R, W, K]):
         of that user is left.
         """
         require_instant(at, "at")
+        if not self._tables.exists():
+            return Receipt(ids=(), complete=True, erased_at=at)
 
         def apply(write: W) -> Receipt:
-            return self._erasing.erase_rows(
+            return self._erase(
                 write,
                 self._holding.select(write, _with_hidden(selection), lock=True),
                 at=at,
@@ -375,7 +345,7 @@ class BaseStore(ABC, Generic[R, W, K]):
                 all_of=selection.reader if wipes_owner(selection) else None,
             )
 
-        return self._cleaned(self._write(apply))
+        return self._cleaned(self._tables.write(apply))
 
     def record_usage(
         self,
@@ -400,13 +370,13 @@ class BaseStore(ABC, Generic[R, W, K]):
             self._writing.count_usage(write, found, at=moment, **added)
             return len(found)
 
-        return self._write(apply)
+        return self._tables.write(apply)
 
     # Reading
 
-    def _get(self, scope: Scope, memory_id: str, *, deleted: bool) -> K:
+    def _get(self, scope: Scope, memory_id: str, *, deleted: bool) -> Found:
         require_text(memory_id, "id")
-        found = self._read(lambda r: self._reading.by_ids(r, [memory_id], last=True))
+        found = self._tables.read(lambda r: self._reading.by_ids(r, [memory_id], last=True))
         return find(found, scope, [memory_id], None if deleted else False)[0]
 
     def get(self, scope: Scope, memory_id: str, *, deleted: bool = False) -> Memory:
@@ -420,13 +390,18 @@ class BaseStore(ABC, Generic[R, W, K]):
     def get_many(self, scope: Scope, ids: Sequence[str], /) -> tuple[Memory, ...]:
         """The memories among `ids` that are there, visible and not deleted, in that order."""
         wanted = require_ids(ids)
-        found = self._read(lambda r: self._reading.by_ids(r, wanted, last=True))
+        found = self._tables.read(lambda r: self._reading.by_ids(r, wanted, last=True))
         return tuple(one.memory for one in there_of(found, scope, wanted))
+
+    def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
+        """The memories of those rows the reader may see, deleted ones included."""
+        found = self._tables.read(lambda r: self._reading.by_rows(r, rows, reader=scope, last=True))
+        return {row: one.memory for row, one in found.items()}
 
     def history(self, scope: Scope, memory_id: str, /) -> tuple[Version, ...]:
         """What the memory was before each update, oldest first."""
         row = self.row_of(scope, memory_id)
-        return self._read(lambda r: self._reading.versions(r, scope, row))
+        return self._tables.read(lambda r: _versions(r, scope, row))
 
     def scan(self, selection: Selection, /) -> Iterator[Memory]:
         """The selected memories, oldest row first.
@@ -434,7 +409,7 @@ class BaseStore(ABC, Generic[R, W, K]):
         Which ones is decided at once; each is read when its turn comes, and
         left out if it was deleted or erased by then.
         """
-        rows = self._read(lambda r: self._reading.select_rows(r, selection))
+        rows = self._tables.read(lambda r: self._reading.select_rows(r, selection))
         for start in range(0, len(rows), AT_ONCE):
             found = self.get_rows(selection.reader, rows[start : start + AT_ONCE])
             for row in rows[start : start + AT_ONCE]:
@@ -446,17 +421,17 @@ class BaseStore(ABC, Generic[R, W, K]):
         """The selected rows, ascending."""
         import numpy as np
 
-        found = self._read(lambda r: self._reading.select_rows(r, selection))
+        found = self._tables.read(lambda r: self._reading.select_rows(r, selection))
         return np.asarray(found, dtype=np.int64)
 
     def count(self, selection: Selection, /) -> int:
         """How many memories are selected."""
-        return self._read(lambda r: self._reading.count(r, selection))
+        return self._tables.read(lambda r: self._reading.count(r, selection))
 
     def recent(self, selection: Selection, *, limit: int) -> tuple[Memory, ...]:
         """The newest selected memories, newest first; of equal age, the later row first."""
         require_count(limit, "limit")
-        found = self._read(
+        found = self._tables.read(
             lambda r: self._reading.select(r, selection, order=NEWEST, limit=limit, last=True)
         )
         return tuple(one.memory for one in found)
@@ -464,15 +439,37 @@ class BaseStore(ABC, Generic[R, W, K]):
     def search_by_source_url(self, scope: Scope, url: str, /) -> tuple[Memory, ...]:
         """The current chunks of a source, in their order."""
         selection = Selection(reader=scope, source_url=url)
-        kept = self._read(lambda r: self._reading.select(r, selection, last=True))
+        kept = self._tables.read(lambda r: self._reading.select(r, selection, last=True))
         found = [one.memory for one in kept]
         return tuple(sorted(found, key=lambda m: (m.position is None, m.position or 0)))
+
+    # Closing
+
+    def close(self) -> None:
+        """Close the store; a second time does nothing."""
+        self._closed = True
+        self._tables.close()
+
+    def __del__(self) -> None:
+        if not self._closed and self._tables.has_connections():
+            if not self._tables.in_memory:
+                warnings.warn(f"unclosed store {self._tables.name}", ResourceWarning, stacklevel=1)
+            self.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _versions(read: TableReader, scope: Scope, row: int) -> tuple[Version, ...]:
+    """The earlier versions of a row the reader could have seen, oldest first."""
+    kept = [
+        Version(memory=memory_from_fields(json.loads(data)), replaced_at=from_microseconds(at))
+        for _, _, at, data in read.find(HISTORY, {"row": row}, order="t.version")
+    ]
+    return tuple(version for version in kept if visible(version.memory, scope))
 
 
 def _with_hidden(selection: Selection) -> Selection:

@@ -73,7 +73,7 @@ class Jobs(Protocol):
 class Snapshots(Protocol):
     """Traces of built contexts, and the texts they share; without a scope, of every reader.
 
-    Shared texts have ids that begin with `core.snapshot_codec.TEXT_PREFIX`.
+    Shared texts have ids that begin with `prompt.snapshot.TEXT_PREFIX`.
     They are not listed, and go when no trace mentions them or their memory is
     erased.
     """

@@ -34,6 +34,11 @@ def owned_by(memory: Memory) -> Owner:
     return memory.visibility, memory.scope
 
 
+def in_strand(memory: Memory) -> tuple[Owner, str, str]:
+    """Whose a memory is and what it belongs to: memories that agree in it follow each other."""
+    return owned_by(memory), memory.source_url, memory.session
+
+
 def memory_values(memory: Memory) -> tuple[Any, ...]:
     """The columns of a memory from `place` on; the row, id, owner and strand stand before."""
     return (

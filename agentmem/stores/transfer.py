@@ -9,41 +9,38 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agentmem.base.errors import InvalidInput, StoreCorrupt
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import COLD_AT
 from agentmem.stores.protocol import Settings
-from agentmem.stores.sqlite import schema as tables
-from agentmem.stores.sqlite.connection import (
-    Read,
-    Write,
-    corrupt,
-    opened,
-    seal,
-    vector_key,
-    vectors_tally,
+from agentmem.stores.side import (
+    SECRET,
+    StoredSettings,
+    get_value,
+    mentioned,
+    pack_data,
+    plain_data,
+    set_value,
 )
-from agentmem.stores.sqlite.reading import (
-    COLUMN,
-    all_embedders,
-    cold_texts,
-    intern_embedder,
-    pack_text,
-)
-from agentmem.stores.sqlite.side import pack_data, plain_data, set_value
+from agentmem.stores.sqlite.connection import Read, Write, opened, seal, vector_key
+from agentmem.stores.sqlite.reading import cold_texts, pack_text
+from agentmem.stores.sqlite.schema import CHANGES, COLD, EMBEDDINGS, INDEXED, TABLES
 from agentmem.stores.sqlite.store import SqliteStore
-from agentmem.stores.values import read_vectors, shorten, shortest
+from agentmem.stores.sqlite.writing import store_vectors
+from agentmem.stores.tables import ANY, COLUMN, MEMORIES, Row, TableReader, corrupt
+from agentmem.stores.upkeep import all_embedders
+from agentmem.stores.values import read_vectors, shorten
 
 if TYPE_CHECKING:
     from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
 
-Row = tuple[Any, ...]
 Key = list[Any]
 """Where a part was left: the key of its last row."""
 Progress = Callable[[str, int, int], None]
@@ -56,7 +53,7 @@ AT_ONCE = 500
 _NOTE = "transfer"
 _OWN = frozenset({_NOTE, "erase_pending"})
 """Settings that say something about one store only."""
-_KEPT = {table.name: table for table in tables.TABLES}
+KEPT = {table.name: table for table in TABLES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +64,77 @@ class Transferred:
     resumed: bool
 
 
-class Side(Protocol):
+class Side(ABC):
     """One state of a store as rows of parts: numbers first, texts and bytes as they are."""
 
+    def __init__(self, tables: TableReader) -> None:
+        self._tables = tables
+
+    @abstractmethod
     def seq(self) -> int: ...
-    def secret(self) -> str: ...
-    def count(self, part: str) -> int: ...
-    def rows(self, part: str, after: Key | None, limit: int) -> list[Row]: ...
+    @abstractmethod
+    def _memories(self, after: int, limit: int) -> list[Row]:
+        """Rows of the table of memories, each with what indexes need of it."""
+
+    @abstractmethod
+    def _vectors(self, embedder: int, dimensions: int, after: int, limit: int) -> list[Row]:
+        """Rows of one embedder, each with its vector in as few bytes as every store can give."""
+
+    @abstractmethod
+    def fill(self, part: str, rows: Sequence[Row], seq: int) -> None:
+        """Add rows of a part as they are, and what the store keeps beside them."""
+
+    def secret(self) -> str:
+        return get_value(self._tables, SECRET) or ""
+
+    def count(self, part: str) -> int:
+        ((found,),) = self._tables.ask("count(*)", KEPT[part])
+        return int(found)
+
+    def rows(self, part: str, after: Key | None, limit: int) -> list[Row]:
+        if part == "embeddings":
+            return self._all_vectors(after, limit)
+        if part == "settings":
+            found = self._tables.find(KEPT[part])
+            named = sorted((name, value) for _, name, value in found if name not in _OWN)
+            return [row for row in named if after is None or row[0] > after[0]][:limit]
+        last = 0 if after is None else after[0]
+        if part == "memories":
+            return self._memories(last, limit)
+        key = f"t.{KEPT[part].key}"
+        found = self._tables.find(
+            KEPT[part], ANY, f"{key} > :beyond", order=key, limit=limit, beyond=last
+        )
+        if part == "snapshots":
+            return [(*row[:4], mentioned(row[4]), json.loads(plain_data(row[5]))) for row in found]
+        return found
+
+    def _all_vectors(self, after: Key | None, limit: int) -> list[Row]:
+        found: list[Row] = []
+        spaces = sorted(
+            (space.name, space.version, space.dimensions, number)
+            for number, space in all_embedders(self._tables).items()
+        )
+        for name, version, dimensions, number in spaces:
+            space = [name, version, dimensions]
+            if after is not None and space < after[:3]:
+                continue
+            last = after[3] if after is not None and space == after[:3] else 0
+            rows = self._vectors(number, dimensions, last, limit - len(found))
+            found += [(*space, *row) for row in rows]
+            if len(found) == limit:
+                break
+        return found
+
+
+def written(part: str, rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows that `Side.rows` gave as they are stored."""
+    if part != "snapshots":
+        return rows
+    return [
+        (*row[:4], json.dumps(row[4], ensure_ascii=False, separators=(",", ":")), pack_data(row[5]))
+        for row in rows
+    ]
 
 
 def copy_store(
@@ -154,11 +215,7 @@ def _noted(target: SqliteStore | PostgresDatabase, name: str, seq: int) -> dict[
 
 
 def _settings(store: SqliteStore | PostgresDatabase) -> Settings:
-    if isinstance(store, SqliteStore):
-        return store.settings
-    from agentmem.stores.postgres.side import PostgresSettings
-
-    return PostgresSettings(store)
+    return StoredSettings(store._database if isinstance(store, SqliteStore) else store)
 
 
 def _is_used(store: SqliteStore | PostgresDatabase) -> bool:
@@ -183,7 +240,7 @@ def _digest(side: Side, part: str) -> tuple[int, int]:
 def reading(store: SqliteStore | PostgresDatabase) -> Iterator[Side]:
     """One state of a store, however long it takes to read it."""
     if isinstance(store, SqliteStore):
-        with store._database.read() as read:
+        with store._database.reading() as read:
             yield _SqliteSide(read)
     else:
         from agentmem.stores.postgres.moving import PostgresSide
@@ -199,18 +256,17 @@ def _write(
     note: dict[str, Any],
     seq: int,
 ) -> None:
-    written = json.dumps(note)
+    noted = json.dumps(note)
     if isinstance(target, SqliteStore):
-        with target._database.write() as write:
-            _SqliteSide(write).fill(write, part, rows, seq)
-            set_value(write, _NOTE, written)
+        with target._database.writing() as write:
+            _SqliteSide(write).fill(part, rows, seq)
+            set_value(write, _NOTE, noted)
         return
     from agentmem.stores.postgres.moving import PostgresSide
-    from agentmem.stores.postgres.side import set_value as set_in_database
 
     def apply(transaction: Transaction) -> None:
         PostgresSide(transaction).fill(part, rows, seq)
-        set_in_database(transaction, _NOTE, written)
+        set_value(transaction, _NOTE, noted)
 
     target.write(apply)
 
@@ -219,113 +275,58 @@ def _write(
 # The file's side.
 
 
-class _SqliteSide:
+class _SqliteSide(Side):
     """`Side` over one state of a file."""
 
     def __init__(self, read: Read) -> None:
+        super().__init__(read)
         self._read = read
 
     def seq(self) -> int:
         return self._read.ledger.seq()
 
-    def secret(self) -> str:
-        return str(self._read.rows(tables.SETTINGS, "WHERE name = 'secret'")[0][2])
-
-    def count(self, part: str) -> int:
-        ((found,),) = self._read.execute(f"SELECT count(*) FROM {part}")  # noqa: S608 # our own names
-        return int(found)
-
-    def rows(self, part: str, after: Key | None, limit: int) -> list[Row]:
-        if part == "embeddings":
-            return self._vectors(after, limit)
-        if part == "settings":
-            found = self._read.rows(tables.SETTINGS, "ORDER BY name")
-            named = [(name, value) for _, name, value in found if name not in _OWN]
-            return [row for row in named if after is None or row[0] > after[0]][:limit]
-        table = _KEPT[part]
-        last = 0 if after is None else after[0]
-        found = self._read.rows(
-            table, f"WHERE {table.key} > ? ORDER BY {table.key} LIMIT ?", (last, limit)
-        )
-        if part == "memories":
-            return self._memories(found)
-        if part == "snapshots":
-            return [(*row[:4], json.loads(row[4]), json.loads(plain_data(row[5]))) for row in found]
-        return found
-
-    def _memories(self, found: Sequence[Row]) -> list[Row]:
+    def _memories(self, after: int, limit: int) -> list[Row]:
+        found = self._read.rows(MEMORIES, "WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
         at = COLUMN["text"]
         cold = cold_texts(self._read, [row[0] for row in found if not row[at]])
-        blobs: dict[int, bytes] = dict(
-            self._read.rows(
-                tables.INDEXED,
-                "WHERE row BETWEEN ? AND ?",
-                (found[0][0], found[-1][0]),
-            )
-            if found
-            else ()
-        )
+        blobs: dict[int, bytes] = dict(self._read.find(INDEXED, {"row": [r[0] for r in found]}))
         return [
             (*row[:at], row[at] or cold.get(row[0], ""), *row[at + 1 :], opened(row[0], blob))
             for row in found
             for blob in (blobs[row[0]],)
         ]
 
-    def _vectors(self, after: Key | None, limit: int) -> list[Row]:
-        found: list[Row] = []
-        spaces = sorted(
-            (space.name, space.version, space.dimensions, number)
-            for number, space in all_embedders(self._read).items()
+    def _vectors(self, embedder: int, dimensions: int, after: int, limit: int) -> list[Row]:
+        rows = self._read.rows(
+            EMBEDDINGS,
+            "WHERE key > ? AND key < ? ORDER BY key LIMIT ?",
+            (vector_key(embedder, after), vector_key(embedder + 1, 0), limit),
         )
-        for name, version, dimensions, number in spaces:
-            space = [name, version, dimensions]
-            if after is not None and space < after[:3]:
-                continue
-            last = after[3] if after is not None and space == after[:3] else 0
-            rows = self._read.rows(
-                tables.EMBEDDINGS,
-                "WHERE key > ? AND key < ? ORDER BY key LIMIT ?",
-                (vector_key(number, last), vector_key(number + 1, 0), limit - len(found)),
-            )
-            found += [
-                (*space, key - vector_key(number, 0), _half(opened(key, data), dimensions))
-                for key, data in rows
-            ]
-            if len(found) == limit:
-                break
-        return found
+        first = vector_key(embedder, 0)
+        return [
+            (key - first, shorten(_read_vector(opened(key, data), dimensions)))
+            for key, data in rows
+        ]
 
-    def fill(self, write: Write, part: str, rows: Sequence[Row], seq: int) -> None:
+    def fill(self, part: str, rows: Sequence[Row], seq: int) -> None:
         """Add rows of a part as they are."""
+        write = self._read
+        if not isinstance(write, Write):
+            raise TypeError("a state that is read cannot be filled")
         if part == "settings":
             for name, value in rows:
                 set_value(write, name, value)
-            write.ledger.give_out(
-                tables.CHANGES.name, seq - write.ledger.tally(tables.MEMORIES.name)[2]
-            )
+            write.ledger.give_out(CHANGES.name, seq - write.ledger.tally(MEMORIES.name)[2])
             return
         if part == "embeddings":
-            for *space, row, data in rows:
-                name, version, dimensions = space
-                number = intern_embedder(
-                    write, EmbedderId(name=name, version=version, dimensions=dimensions)
-                )
-                key = vector_key(number, row)
-                (short,) = shortest([_read_vector(data, dimensions)])
-                write.insert(
-                    tables.EMBEDDINGS, [(key, seal(key, short))], tally=vectors_tally(number)
-                )
+            for name, version, dimensions, row, data in rows:
+                space = EmbedderId(name=name, version=version, dimensions=dimensions)
+                store_vectors(write, space, [(row, _read_vector(data, dimensions))])
             return
         if part == "memories":
             rows = self._put_away(write, rows)
-        elif part == "snapshots":
-            rows = [
-                (*row[:4], json.dumps(row[4], ensure_ascii=False, separators=(",", ":")),
-                 pack_data(row[5]))
-                for row in rows
-            ]  # fmt: skip
         write.ledger.give_out(part, max(row[0] for row in rows))
-        write.insert(_KEPT[part], rows)
+        write.insert(KEPT[part], written(part, rows))
 
     def _put_away(self, write: Write, rows: Sequence[Row]) -> list[Row]:
         at = COLUMN["text"]
@@ -333,16 +334,11 @@ class _SqliteSide:
         for *columns, blob in rows:
             row = columns[0]
             if columns[at] and COLD_AT in json.loads(columns[COLUMN["metadata"]]):
-                write.insert(tables.COLD, [pack_text(row, columns[at])])
+                write.insert(COLD, [pack_text(row, columns[at])])
                 columns[at] = ""
-            write.insert(tables.INDEXED, [(row, seal(row, blob))])
+            write.insert(INDEXED, [(row, seal(row, blob))])
             stored.append(tuple(columns))
         return stored
-
-
-def _half(stored: bytes, dimensions: int) -> bytes:
-    """A stored vector as every kind of store can give it: in half precision where that holds it."""
-    return shorten(_read_vector(stored, dimensions))
 
 
 def _read_vector(stored: bytes, dimensions: int) -> bytes:

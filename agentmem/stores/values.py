@@ -107,12 +107,12 @@ class Receipt:
 
     ids: tuple[str, ...]
     derived: tuple[str, ...] = ()
-    vectors: int
-    versions: int
-    snapshots: int
-    artifacts: int
-    jobs: int
-    index_files: tuple[str, ...]
+    vectors: int = 0
+    versions: int = 0
+    snapshots: int = 0
+    artifacts: int = 0
+    jobs: int = 0
+    index_files: tuple[str, ...] = ()
     complete: bool
     erased_at: datetime
     remains: tuple[str, ...] = ()

@@ -18,8 +18,8 @@ from agentmem.living.learn import LEARN, Learner
 from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import prepare
+from agentmem.stores import journal as store_journal
 from agentmem.stores.rules import KEPT_RUNS, Relation, Revision
-from agentmem.stores.sqlite import journal as sqlite_journal
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Link
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
@@ -142,7 +142,7 @@ def test_a_failure_in_the_middle_leaves_nothing(
             raise OSError("the power is gone")
 
         with monkeypatch.context() as broken:
-            broken.setattr(sqlite_journal, "_keep_items", fail)
+            broken.setattr(store_journal, "_keep_items", fail)
             with pytest.raises(OSError, match="power"):
                 memory.living.learn("The API limit is 600 requests. " + SAID[30:], user_id="ann")
         assert memory.store.feed.seq() == seq

@@ -568,7 +568,7 @@ def test_a_log_that_was_cut_tells_indexes_to_begin_again(
     with SqliteStore(tmp_path / "store.db") as store:
         store.put([entry("x")])
         last = store.feed.seq()
-        with store._database.write() as write:
+        with store._database.writing() as write:
             write.log("update", range(1, 9000, 2))
         assert not store.feed.changes(0).complete
         assert not store.feed.changes(last).complete

@@ -256,7 +256,7 @@ def test_a_child_forked_in_the_middle_of_a_read_is_refused(
                     use()
 
         child = -1
-        with store._database.read():
+        with store._database.reading():
             child = os.fork()
             if child == 0:
                 try:

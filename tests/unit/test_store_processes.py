@@ -268,7 +268,7 @@ def in_another_thread(holding: AbstractContextManager[object]) -> Iterator[threa
 def test_a_child_forked_while_a_thread_writes_can_write(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "store.db", busy_seconds=1) as store:
         store.put([entry("parent")])
-        with in_another_thread(store._database.write()) as end:
+        with in_another_thread(store._database.writing()) as end:
             os.register_at_fork(before=end.set)  # the fork has begun, and waits for the write
             assert exit_code_of_fork(lambda: store.put([entry("child")])) == 0
         assert store.count(EVERYTHING) == 2

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import agentmem
 from agentmem.base.errors import AgentMemError, StoreCorrupt, StoreError
-from agentmem.stores.sqlite.schema import INDEX_FILES, SETTINGS
-from agentmem.stores.sqlite.side import set_value
+from agentmem.stores.side import set_value
 from agentmem.stores.sqlite.store import SqliteStore
+from agentmem.stores.tables import INDEX_FILES, SETTINGS
 from tests.unit.store_samples import ANN, NOW, entry, fill
 
 NEIGHBOURS = (
@@ -88,7 +88,7 @@ def use(path: Path) -> None:
 
 def doctor(path: Path, *, pending: str, index_names: list[str]) -> None:
     """Change what a store says, with checksums that are right."""
-    with SqliteStore(path, checked_below_bytes=0) as store, store._database.write() as write:
+    with SqliteStore(path, checked_below_bytes=0) as store, store._database.writing() as write:
         set_value(write, "erase_pending", pending)
         for name in index_names:
             if not write.rows(INDEX_FILES, "WHERE name = ?", (name,)):

@@ -6,7 +6,6 @@ may give each transaction another connection.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -46,6 +45,8 @@ from agentmem.stores.postgres.schema import (
     granted,
     guarded,
 )
+from agentmem.stores.postgres.tables import NumberKind, TableRows
+from agentmem.stores.tables import Row, runs
 from agentmem.stores.values import Operation
 
 try:
@@ -60,7 +61,6 @@ except ImportError:
     raise MissingExtra("psycopg", extra="postgres", purpose="A store in PostgreSQL") from None
 
 T = TypeVar("T")
-Row = tuple[Any, ...]
 _LOOK_SECONDS = 0.5
 PREPARED_AFTER = 3
 """A statement that one connection sends more often than this is prepared."""
@@ -118,20 +118,11 @@ class _BinaryLoader(_Loader):
     format = psycopg.pq.Format.BINARY
 
 
-def digest(*parts: str | None) -> bytes:
-    """A key of sixteen bytes for texts of any length."""
-    written = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        data = b"" if part is None else part.encode("utf-8")
-        written.update(f"{'-' if part is None else len(data)}:".encode() + data)
-    return written.digest()
-
-
 # ----------------------------------------------------------------------------
 # One transaction.
 
 
-class Transaction:
+class Transaction(TableRows):
     """Statements that happen together; the tenant is a parameter of every one of them.
 
     What nobody waits for travels with the next statement: how the transaction begins, what
@@ -143,12 +134,12 @@ class Transaction:
     def __init__(
         self, connection: psycopg.Connection[Any], tenant: str, known: Numbers, begin: Sequence[str]
     ) -> None:
+        super().__init__()
         self._connection = connection
         self._tenant = tenant
         self._lines: list[tuple[Operation, int, int]] = []
         self._waiting: list[_Later] = [_Later(statement, {}) for statement in begin]
         self._known = known
-        self._made = False
         self.begun = self.ending = self.ended = False
         self.added: dict[bytes, str] = {}
         """Ids of memories that are sent, by key: which of them was there already is heard late."""
@@ -171,18 +162,6 @@ class Transaction:
         if not self._made:  # what this transaction made may never be committed
             known.update(numbers)
         return numbers
-
-    def make_number(self, kind: NumberKind, key: bytes, /, **columns: Any) -> None:
-        """Number an owner or strand that has no number, unless somebody else just did."""
-        self._made = True
-        listed = ", ".join(columns)
-        marks = ", ".join(f"%({name})s" for name in columns)
-        self.run(
-            f"INSERT INTO {kind} (tenant, key, {listed}) VALUES (%(tenant)s, %(key)s, {marks}) "  # noqa: S608 # our own names
-            "ON CONFLICT (tenant, key) DO NOTHING",
-            key=key,
-            **columns,
-        )
 
     def all(self, statement: str, /, **values: Any) -> list[Row]:
         """What a statement gives."""
@@ -207,14 +186,9 @@ class Transaction:
         self._waiting.append(waiting)
         return waiting.rows
 
-    def log(self, operation: Operation, rows: Collection[int]) -> None:
+    def log(self, operation: Operation, rows: Collection[int], /) -> None:
         """Tell indexes that `rows` changed; neighbouring rows make one line."""
-        start = len(self._lines)
-        for row in sorted(set(rows)):
-            if len(self._lines) > start and self._lines[-1][2] == row - 1:
-                self._lines[-1] = (operation, self._lines[-1][1], row)
-            else:
-                self._lines.append((operation, row, row))
+        self._lines += [(operation, first, last) for first, last in runs(rows)]
 
     def seq(self) -> int:
         """Number the lines so far; whoever else changes this tenant waits from here on."""
@@ -270,7 +244,6 @@ class Transaction:
 
 _BEGINNING = 2
 """So many statements begin a transaction."""
-NumberKind = Literal["owners", "strands"]
 Numbers = dict[NumberKind, dict[bytes, int]]
 _NUMBER_CHANGES = """SELECT log_changes(
     %(tenant)s, %(operations)s::text[], %(firsts)s::bigint[], %(lasts)s::bigint[])"""
@@ -381,6 +354,8 @@ class PostgresDatabase:
     last write of this object, at most `replica_seconds`, then asks the primary.
     """
 
+    in_memory = False
+
     def __init__(
         self,
         dsn: str,
@@ -397,7 +372,7 @@ class PostgresDatabase:
         self.dsn = dsn
         self.tenant = tenant
         self.busy_seconds = busy_seconds
-        self.where = described(dsn)
+        self.where = self.name = described(dsn)
         self._read_dsn = read_dsn
         self._connections = connections
         self._replica_seconds = replica_seconds
@@ -420,6 +395,14 @@ class PostgresDatabase:
     def write(self, call: Callable[[Transaction], T]) -> T:
         """What `call` gives, all of it written or nothing; it may be called more than once."""
         return self._tried(call, read=False)
+
+    def exists(self) -> bool:
+        """Always: there is nothing to wait for."""
+        return True
+
+    def first_secret(self, there: str | None, /) -> str:
+        """The secret of the tenant, made when it is first asked for."""
+        return there or os.urandom(32).hex()
 
     @contextmanager
     def one_state(self) -> Iterator[Transaction]:

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentmem.base.checks import require_count
 from agentmem.base.protocols import EmbedderId
-from agentmem.base.types import Memory
-from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction
-from agentmem.stores.postgres.reading import by_ids, by_rows
-from agentmem.stores.postgres.side import get_value
+from agentmem.stores.postgres.connection import Transaction
+from agentmem.stores.postgres.tables import CHANGES, EMBEDDINGS
 from agentmem.stores.postgres.writing import add_vectors, embedder_number, rows_with_owners
-from agentmem.stores.values import (
-    COLD,
-    DELETED,
-    Change,
-    Changes,
-    IndexFile,
-    IndexRows,
-    pack_vector,
-    require_file_name,
-    to_index_rows,
-)
+from agentmem.stores.tables import ANY, EMBEDDERS, MEMORIES, Row
+from agentmem.stores.upkeep import BaseFeed, updated_in
+from agentmem.stores.values import COLD, DELETED, Change, Changes, IndexRows, to_index_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,15 +26,12 @@ _PREVIOUS = f"""LEFT JOIN LATERAL (
     ORDER BY p.place DESC, p.row DESC LIMIT 1) AS before ON true"""  # noqa: S608 # our own names
 
 
-class PostgresFeed:
+class PostgresFeed(BaseFeed[Transaction, Transaction]):
     """`Feed` over the database."""
-
-    def __init__(self, database: PostgresDatabase) -> None:
-        self._database = database
 
     def seq(self) -> int:
         """The number of the last change that indexes must know of."""
-        return self._database.read(lambda t: _seq(t, last=True))[0]
+        return self._tables.read(lambda t: t.log_span(last=True))[0]
 
     def data_version(self) -> int:
         """Changes whenever a change was committed."""
@@ -55,15 +42,9 @@ class PostgresFeed:
         require_count(since_seq, "since_seq")
 
         def apply(transaction: Transaction) -> tuple[int, int, list[Row]]:
-            last, log_from = _seq(transaction)
-            found = transaction.all(
-                "SELECT seq, operation, first, last FROM changes "
-                "WHERE tenant = %(tenant)s AND seq > %(since)s ORDER BY seq",
-                since=since_seq,
-            )
-            return last, log_from, found
+            return *transaction.log_span(), _lines_since(transaction, since_seq)
 
-        last, log_from, found = self._database.read(apply)
+        last, log_from, found = self._tables.read(apply)
         if not log_from <= since_seq <= last:
             return Changes(seq=last, complete=False, items=())
         items = [
@@ -83,7 +64,7 @@ class PostgresFeed:
         most = None if limit is None else require_count(limit, "limit")
         everything = rows is None and after_row == 0 and limit is None
         which = "m.row > %(after)s" if rows is None else "m.row = ANY(%(rows)s)"
-        found = self._database.read(
+        found = self._tables.read(
             lambda transaction: transaction.all(
                 f"SELECT m.row, m.indexed, {'0' if everything else 'before.row'} "  # noqa: S608 # our own names
                 f"FROM memories AS m {'' if everything else _PREVIOUS} "
@@ -102,169 +83,73 @@ class PostgresFeed:
         self, embedder: EmbedderId, *, rows: Collection[int] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The rows that have a vector of this embedder, ascending, and the vectors."""
-        only = "" if rows is None else "AND row = ANY(%(rows)s)"
-        found = self._database.read(
-            lambda transaction: transaction.all(
-                "SELECT row, half, wide FROM embeddings WHERE tenant = %(tenant)s "  # noqa: S608 # our own names
-                f"AND embedder = %(embedder)s {only} ORDER BY row",
-                embedder=embedder_number(embedder),
-                rows=[int(row) for row in rows or ()],
+        only = {} if rows is None else {"row": [int(row) for row in rows]}
+        found = self._tables.read(
+            lambda read: read.ask(
+                "row, half, wide",
+                EMBEDDINGS,
+                {"embedder": embedder_number(embedder), **only},
+                order="row",
             )
         )
         return to_matrix(found, embedder.dimensions)
 
-    def put_vectors(
-        self,
-        embedder: EmbedderId,
-        rows: Sequence[int],
-        vectors: NDArray[np.float32],
-        *,
-        seq: int | None = None,
-    ) -> int:
-        """Store vectors of rows that are there and have none yet; gives how many were stored.
-
-        With `seq`, the state the texts were read in, rows updated since are
-        left out: their vectors would be those of another text.
-        """
-        packed = {
-            int(row): pack_vector(embedder, vector)
-            for row, vector in zip(rows, vectors, strict=True)
-        }
-
-        def apply(transaction: Transaction) -> int:
-            keys = sorted(packed)
-            # Locked first: an update that comes now waits, and removes what is stored here.
-            there = rows_with_owners(transaction, keys, lock=True)
-            stale = set() if seq is None else _updated_since(transaction, seq, keys)
-            given = [
-                (stored, visibility, ((embedder, packed[stored["row"]]),))
-                for stored, visibility in there
-                if stored["row"] not in stale
-            ]
-            new = add_vectors(transaction, given)
-            transaction.log("vectors", new)
-            return len(new)
-
-        return self._database.write(apply)
+    def _add_vectors(
+        self, write: Transaction, embedder: EmbedderId, packed: Mapping[int, bytes], seq: int | None
+    ) -> list[int]:
+        keys = sorted(packed)
+        # Locked first: an update that comes now waits, and removes what is stored here.
+        there = rows_with_owners(write, keys, lock=True)
+        stale = set() if seq is None else _updated_since(write, seq, keys)
+        given = [
+            (stored, visibility, ((embedder, packed[stored["row"]]),))
+            for stored, visibility in there
+            if stored["row"] not in stale
+        ]
+        return add_vectors(write, given)
 
     def missing_vectors(self, embedder: EmbedderId, *, limit: int = 256) -> tuple[int, ...]:
         """Rows that are not deleted and have no vector of this embedder, oldest first."""
         count = require_count(limit, "limit")
-        found = self._database.read(
-            lambda transaction: transaction.all(
-                f"""SELECT m.row FROM memories AS m WHERE m.tenant = %(tenant)s
-                AND m.flags & {DELETED} = 0 AND NOT EXISTS (
-                    SELECT 1 FROM embeddings AS e WHERE e.tenant = %(tenant)s
-                    AND e.embedder = %(embedder)s AND e.row = m.row)
-                ORDER BY m.row LIMIT %(limit)s""",  # noqa: S608 # our own names
-                embedder=embedder_number(embedder),
+        found = self._tables.read(
+            lambda read: read.ask(
+                "t.row",
+                MEMORIES,
+                ANY,
+                f"t.flags & {DELETED} = 0 AND NOT EXISTS (SELECT 1 FROM embeddings AS e "  # noqa: S608 # our own names
+                "WHERE [e] AND e.embedder = :embedder AND e.row = t.row)",
+                order="t.row",
                 limit=count,
+                embedder=embedder_number(embedder),
             )
         )
         return tuple(row for (row,) in found)
-
-    def texts(self, rows: Collection[int], /) -> Mapping[int, Memory]:
-        """The memories of these rows, whoever owns them: for embedding, never for showing."""
-        found = self._database.read(lambda t: by_rows(t, rows, last=True))
-        return {row: one.memory for row, one in found.items()}
 
     def readable_rows(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """The rows of all memories; the server itself tells of those it cannot read."""
         import numpy as np
 
-        found = self._database.read(
-            lambda transaction: transaction.all(
-                "SELECT row FROM memories WHERE tenant = %(tenant)s ORDER BY row"
-            )
-        )
+        found = self._tables.read(lambda read: read.ask("row", MEMORIES, order="row"))
         return np.array([row for (row,) in found], np.int64), ()
-
-    def taken(self, ids: Collection[str], /) -> set[str]:
-        """Those of `ids` that some memory has, whoever owns it: for imports only."""
-        return set(self._database.read(lambda transaction: by_ids(transaction, ids)))
 
     def cold_count(self) -> int:
         """How many memories were put away."""
-        found = self._database.read(
-            lambda transaction: transaction.one(
-                f"SELECT count(*) FROM memories WHERE tenant = %(tenant)s AND flags & {COLD} <> 0 "  # noqa: S608 # our own names
-                "AND text <> ''"
-            )
-        )
-        return int(found[0]) if found else 0
+        cold = f"t.flags & {COLD} <> 0 AND t.text <> ''"
+        ((found,),) = self._tables.read(lambda read: read.ask("count(*)", MEMORIES, ANY, cold))
+        return int(found)
 
     def drop_vectors(self, embedder: EmbedderId, /) -> int:
         """Remove every vector of an embedder that is no longer used."""
         number = embedder_number(embedder)
 
         def apply(transaction: Transaction) -> int:
-            gone = transaction.all(
-                "DELETE FROM embeddings WHERE tenant = %(tenant)s AND embedder = %(embedder)s "
-                "RETURNING row",
-                embedder=number,
-            )
-            transaction.run(
-                "DELETE FROM embedders WHERE tenant = %(tenant)s AND embedder = %(embedder)s",
-                embedder=number,
-            )
+            gone = transaction.ask("row", EMBEDDINGS, {"embedder": number})
+            transaction.remove(EMBEDDINGS, {"embedder": number})
+            transaction.remove(EMBEDDERS, {"embedder": number})
             transaction.log("vectors", [row for (row,) in gone])
             return len(gone)
 
-        return self._database.write(apply)
-
-    def embedders(self) -> tuple[EmbedderId, ...]:
-        """The embedders whose vectors are kept, oldest first."""
-        return tuple(self._database.read(all_embedders).values())
-
-    def index_file(self, name: str, /) -> IndexFile | None:
-        """What is known of an index file; None means it must not be used."""
-        found = self._database.read(
-            lambda transaction: transaction.one(
-                "SELECT name, sha256, embedder, seq FROM index_files "
-                "WHERE tenant = %(tenant)s AND name = %(name)s",
-                name=name,
-            )
-        )
-        if found is None:
-            return None
-        return IndexFile(name=found[0], sha256=found[1], embedder=found[2], seq=found[3])
-
-    def keep_index_file(self, file: IndexFile, /) -> bool:
-        """Take note of a saved index file.
-
-        False when something was erased since the state it was made from: the
-        file may hold what was erased and has to be removed again.
-        """
-        require_file_name(file.name)
-
-        def apply(transaction: Transaction) -> bool:
-            if file.seq < int(get_value(transaction, "erased_seq") or 0):
-                return False
-            transaction.run(
-                """INSERT INTO index_files (tenant, name, sha256, embedder, seq)
-                VALUES (%(tenant)s, %(name)s, %(sha256)s, %(embedder)s, %(seq)s)
-                ON CONFLICT (tenant, name) DO UPDATE SET sha256 = excluded.sha256,
-                    embedder = excluded.embedder, seq = excluded.seq""",
-                name=file.name,
-                sha256=file.sha256,
-                embedder=file.embedder,
-                seq=file.seq,
-            )
-            return True
-
-        return self._database.write(apply)
-
-
-def all_embedders(transaction: Transaction) -> dict[int, EmbedderId]:
-    """The vector spaces of the tenant by number, oldest first."""
-    found = transaction.all(
-        "SELECT embedder, name, version, dimensions FROM embedders "
-        "WHERE tenant = %(tenant)s ORDER BY since"
-    )
-    return {
-        number: EmbedderId(name=name, version=version, dimensions=dimensions)
-        for number, name, version, dimensions in found
-    }
+        return self._tables.write(apply)
 
 
 def to_matrix(
@@ -282,21 +167,12 @@ def to_matrix(
     return np.array([row for row, *_ in found], np.int64), matrix
 
 
-def _seq(transaction: Transaction, *, last: bool = False) -> tuple[int, int]:
-    ask = transaction.only if last else transaction.all
-    found = ask("SELECT seq, log_from FROM tenants WHERE tenant = %(tenant)s")
-    return (int(found[0][0]), int(found[0][1])) if found else (0, 0)
+def _lines_since(transaction: Transaction, seq: int) -> list[Row]:
+    return transaction.find(CHANGES, ANY, "t.seq > :since", order="t.seq", since=seq)
 
 
 def _updated_since(transaction: Transaction, seq: int, rows: Sequence[int]) -> set[int]:
-    last, log_from = _seq(transaction)
+    last, log_from = transaction.log_span()
     if not log_from <= seq <= last:
         return set(rows)
-    found: list[Any] = transaction.all(
-        """SELECT given.row FROM unnest(%(rows)s::bigint[]) AS given(row)
-        WHERE EXISTS (SELECT 1 FROM changes WHERE tenant = %(tenant)s AND seq > %(seq)s
-            AND operation = 'update' AND given.row BETWEEN first AND last)""",
-        rows=list(rows),
-        seq=seq,
-    )
-    return {row for (row,) in found}
+    return updated_in(rows, _lines_since(transaction, seq))

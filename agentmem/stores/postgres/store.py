@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope
 from agentmem.stores.base import AT_ONCE, BaseStore
-from agentmem.stores.postgres import erasing, reading, writing
+from agentmem.stores.postgres import reading, writing
 from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
 from agentmem.stores.postgres.feed import PostgresFeed
-from agentmem.stores.postgres.journal import PostgresJournal
-from agentmem.stores.postgres.reading import StoredRow, by_rows, select
-from agentmem.stores.postgres.side import (
-    PostgresArtifacts,
-    PostgresJobs,
-    PostgresLinks,
-    PostgresSettings,
-    PostgresSnapshots,
-    add_artifact,
-    remove_artifacts,
-)
+from agentmem.stores.postgres.reading import select
 from agentmem.stores.postgres.upkeep import PostgresUpkeep
-from agentmem.stores.rules import Sameness, split_new
-from agentmem.stores.values import Artifact, Durability, Entry, Source, check_entries
+from agentmem.stores.rules import Sameness
+from agentmem.stores.tables import OWNERS
+from agentmem.stores.values import Durability, Entry, Receipt, Source, check_entries
+from agentmem.stores.writing import note_source
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 DEFAULT_TENANT = "default"
-T = TypeVar("T")
+_VACUUM = (
+    "Dead rows stay in the server's files until VACUUM takes them, by itself or by hand; "
+    "VACUUM FULL gives their space back."
+)
+_COPIES = (
+    "The write-ahead log, its archive, replicas and backups keep their own copies "
+    "until they are recycled."
+)
+REMAINS = (_VACUUM, _COPIES)
 
 
 def split_dsn(dsn: str) -> tuple[str, str]:
@@ -56,7 +56,7 @@ def migrate_dsn(dsn: str) -> tuple[int, int]:
         database.close()
 
 
-class PostgresStore(BaseStore[Transaction, Transaction, StoredRow]):
+class PostgresStore(BaseStore[Transaction, Transaction]):
     """A `Store` in a database, of one tenant.
 
     Nothing is connected before the first call; tables that are missing are made then.
@@ -78,94 +78,44 @@ class PostgresStore(BaseStore[Transaction, Transaction, StoredRow]):
         durability: Durability = "full",
         migrate: bool = True,
     ) -> None:
-        self._closed = True  # until there is something to close
         asked, named = split_dsn(require_text(dsn, "dsn"))
         require_count(connections, "connections", least=1)
         require_number(busy_seconds, "busy_seconds", low=0)
         require_number(replica_seconds, "replica_seconds", low=0)
-        self._wire(
-            PostgresDatabase(
-                asked,
-                tenant=require_text(tenant if tenant is not None else named, "tenant"),
-                read_dsn=None if read_dsn is None else split_dsn(read_dsn)[0],
-                connections=connections,
-                busy_seconds=busy_seconds,
-                replica_seconds=replica_seconds,
-                migrate=migrate,
-                durable=durability == "full",
-            )
+        self.database = PostgresDatabase(
+            asked,
+            tenant=require_text(tenant if tenant is not None else named, "tenant"),
+            read_dsn=None if read_dsn is None else split_dsn(read_dsn)[0],
+            connections=connections,
+            busy_seconds=busy_seconds,
+            replica_seconds=replica_seconds,
+            migrate=migrate,
+            durable=durability == "full",
         )
-
-    def _wire(self, database: PostgresDatabase) -> None:
-        self.database = database
-        self.feed = PostgresFeed(database)
-        self.upkeep = PostgresUpkeep(database)
-        self.settings = PostgresSettings(database)
-        self.jobs = PostgresJobs(database)
-        self.snapshots = PostgresSnapshots(database)
-        self.artifacts = PostgresArtifacts(database)
-        self.links = PostgresLinks(database, family="link")
-        self.contradictions = PostgresLinks(database, family="contradiction")
-        self.journal = PostgresJournal(database)
-        self._closed = False
+        self._wire(self.database)
+        self.feed = PostgresFeed(self.database, reading)
+        self.upkeep = PostgresUpkeep(self.database)
 
     _reading = _holding = reading
     _writing = writing
-    _erasing = erasing
-
-    def _read(self, call: Callable[[Transaction], T], /) -> T:
-        return self.database.read(call)
-
-    def _write(self, call: Callable[[Transaction], T], /) -> T:
-        return self.database.write(call)
-
-    def _remove_artifacts(self, write: Transaction, scope: Scope, ids: Collection[str], /) -> None:
-        remove_artifacts(write, scope, ids)
 
     # Writing
-
-    def put(
-        self, entries: Iterable[Entry], /, *, artifacts: Sequence[Artifact] = ()
-    ) -> tuple[int, ...]:
-        """Add memories and `artifacts`, all or none; gives the rows of the memories."""
-        batch = list(entries)
-        check_entries(batch)
-        if not batch and not artifacts:
-            return ()
-
-        def apply(transaction: Transaction) -> tuple[int, ...]:
-            rows = None if artifacts else writing.put(transaction, batch)
-            if rows is not None:
-                return rows
-            rows = writing.add(transaction, batch)
-            for artifact in artifacts:
-                add_artifact(transaction, artifact)
-            return rows
-
-        return self.database.write(apply)
 
     def put_new(self, entries: Iterable[Entry], /, *, same: Sameness) -> tuple[str, ...]:
         """Add the memories whose owner has no current one that is the same, all or none.
 
-        Gives the id of each, or of the one that was there, however many
-        threads, processes and machines say the same at once.
+        Mostly nobody has said any of it, and one round trip does.
         """
         batch = list(entries)
         check_entries(batch)
-        if not batch:
-            return ()
-
-        def apply(transaction: Transaction) -> tuple[str, ...]:
-            known = writing.hold_contents(transaction, batch)
-            fresh, ids = split_new(batch, known, same)
-            writing.add(transaction, fresh)
-            return ids
-
-        ids = tuple(entry.memory.id for entry in batch)
         alone = len({entry.memory.content_hash for entry in batch}) == len(batch)
-        if alone and self.database.write(lambda t: writing.put(t, batch, unsaid=True)) is not None:
-            return ids
-        return self.database.write(apply)
+        if (
+            batch
+            and alone
+            and self.database.write(lambda t: writing.put(t, batch, unsaid=True)) is not None
+        ):
+            return tuple(entry.memory.id for entry in batch)
+        return super().put_new(batch, same=same)
 
     def load(self, batches: Iterable[Sequence[Entry]], *, sources: Iterable[Source] = ()) -> int:
         """Add many batches in one transaction, and the hashes of sources that are not known yet.
@@ -185,18 +135,16 @@ class PostgresStore(BaseStore[Transaction, Transaction, StoredRow]):
         def apply(transaction: Transaction) -> int:
             added = sum(len(writing.add(transaction, b, graph=False)) for b in given())
             for source in noted:
-                writing.note_source(transaction, source)
+                note_source(transaction, source)
             writing.make_graphs(transaction)
             return added
 
         return self.database.write(apply)
 
-    # Reading
+    def _cleaned(self, receipt: Receipt) -> Receipt:
+        return replace(receipt, remains=REMAINS)
 
-    def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
-        """The memories of those rows the reader may see, deleted ones included."""
-        found = self.database.read(lambda t: by_rows(t, rows, reader=scope, last=True))
-        return {row: one.memory for row, one in found.items()}
+    # Reading
 
     def scan(self, selection: Selection, /) -> Iterator[Memory]:
         """The selected memories, oldest row first.
@@ -216,17 +164,5 @@ class PostgresStore(BaseStore[Transaction, Transaction, StoredRow]):
         """The owners whose rows the reader may see, as numbered in `IndexRows.owner`."""
         import numpy as np
 
-        found = self.database.read(lambda t: reading.visible_owners(t, scope))
-        return np.asarray(found, dtype=np.int32)
-
-    # Closing
-
-    def close(self) -> None:
-        """Close every connection; a second time does nothing."""
-        self._closed = True
-        self.database.close()
-
-    def __del__(self) -> None:
-        if not self._closed and self.database.has_connections():
-            warnings.warn(f"unclosed store {self.database.where}", ResourceWarning, stacklevel=1)
-            self.close()
+        found = self.database.read(lambda t: t.ask("owner", OWNERS, {"owner": scope}))
+        return np.asarray(sorted(owner for (owner,) in found), dtype=np.int32)

@@ -5,76 +5,45 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from agentmem.base.protocols import EmbedderId
-from agentmem.base.types import UNUSED, Memory, Usage, memory_to_fields
-from agentmem.stores.postgres.connection import Halves, Integers, Transaction, as_json, digest
-from agentmem.stores.postgres.reading import (
-    COLUMNS,
-    StoredRow,
-    find_owner,
-    find_where,
+from agentmem.base.types import UNUSED, Memory, Usage
+from agentmem.stores.postgres.connection import Halves, Integers, Transaction, as_json
+from agentmem.stores.postgres.reading import COLUMNS, find_where
+from agentmem.stores.postgres.tables import (
+    CONTENTS,
+    EMBEDDINGS,
+    SCOPES,
+    SPEAKERS,
+    digest,
     owner_key,
 )
-from agentmem.stores.rows import Owner, memory_values, owned_by, scope_values, usage_values
-from agentmem.stores.rules import (
-    Edge,
-    refuse_cycles,
-    supersession_edges,
-)
+from agentmem.stores.rows import in_strand, memory_values, owned_by, usage_values
+from agentmem.stores.rules import supersession_edges
+from agentmem.stores.tables import MEMORIES, STRANDS, USAGE, Found, Place
 from agentmem.stores.values import (
     COUNT_LIMIT,
     DELETED,
     Entry,
-    Source,
-    SourceReport,
     flags_of,
     index_head,
     pack,
     pack_terms,
     shorten,
-    to_microseconds,
     unpack_terms,
-    write_json,
 )
+from agentmem.stores.writing import keep_version, refuse_circles
 
 _UPDATE = (
     "UPDATE memories SET "  # noqa: S608 # our own names
     f"{', '.join(f'{name} = %({name})s' for name in (*COLUMNS, 'flags', 'length', 'indexed'))} "
     "WHERE tenant = %(tenant)s AND row = %(row)s"
 )
-_LAST = (1 << 63) - 1
-Place = tuple[int, int | None, int, int]
-"""Owner, strand, place and row: where a memory stands among its neighbours."""
 
 
 # ----------------------------------------------------------------------------
-# Owners, strands and embedders by number.
-
-
-def intern_owner(transaction: Transaction, owner: Owner) -> int:
-    """The number of this owner, new if it has none yet."""
-    found = find_owner(transaction, owner)
-    while found is None:
-        names = ("user_id", "project_id", "agent_id", "run_id")
-        scope = dict(zip(names, scope_values(owner[1]), strict=True))
-        transaction.make_number("owners", owner_key(owner), visibility=owner[0], **scope)
-        found = find_owner(transaction, owner)
-    return found
-
-
-def intern_strand(transaction: Transaction, owner: int, url: str, session: str) -> int | None:
-    """The number of this place where memories follow each other; None for no url and session."""
-    if not url and not session:
-        return None
-    key = digest(str(owner), url, session)
-    while True:
-        found = transaction.numbers("strands", [key]).get(key)
-        if found is not None:
-            return found
-        transaction.make_number("strands", key, owner=owner, url=url, session=session)
+# Embedders by number.
 
 
 def embedder_number(embedder: EmbedderId) -> int:
@@ -102,19 +71,23 @@ class _Names:
         wanted = {owner_key(owner): owner for owner in set(map(owned_by, memories))}
         found = transaction.numbers("owners", list(wanted))
         self._owners = {wanted[key]: number for key, number in found.items()}
-        self._strands: dict[tuple[int, str, str], int | None] = {}
+        self._strands: dict[tuple[int, str, str], int] = {}
 
     def owner(self, memory: Memory) -> int:
         owner = owned_by(memory)
         if owner not in self._owners:
-            self._owners[owner] = intern_owner(self._transaction, owner)
+            self._owners[owner] = self._transaction.owner_number(owner)
         return self._owners[owner]
 
     def of(self, memory: Memory) -> tuple[int, int | None]:
-        place = (self.owner(memory), memory.source_url, memory.session)
+        owner = self.owner(memory)
+        place = (owner, memory.source_url, memory.session)
+        if not memory.source_url and not memory.session:
+            return owner, None
         if place not in self._strands:
-            self._strands[place] = intern_strand(self._transaction, *place)
-        return place[0], self._strands[place]
+            named = dict(zip(STRANDS.columns[1:], place, strict=True))
+            self._strands[place] = self._transaction.number_of("strands", STRANDS, named)
+        return owner, self._strands[place]
 
 
 _GIVEN = "%(given)s::json, %(terms)s::bigint[], %(counts)s::smallint[], %(term_of)s::integer[]"
@@ -159,11 +132,17 @@ def _has_past(entry: Entry) -> bool:
 
 
 def add(
-    transaction: Transaction, entries: Sequence[Entry], *, graph: bool = True
+    transaction: Transaction,
+    entries: Sequence[Entry],
+    *,
+    last: bool = False,
+    graph: bool = True,
 ) -> tuple[int, ...]:
-    """Store checked entries under new rows, inside a transaction."""
+    """Store checked entries under new rows, inside a transaction; `last` may end it."""
     if not entries:
         return ()
+    if last and (put_rows := put(transaction, entries)) is not None:
+        return put_rows
     memories = [entry.memory for entry in entries]
     refuse_circles(transaction, [edge for m in memories for edge in supersession_edges(m)])
     given = _given(transaction, _stored(entries, _Names(transaction, memories)), entries)
@@ -262,11 +241,7 @@ def _note_speakers(transaction: Transaction, stored: Sequence[dict[str, Any]]) -
 
 def remove_terms(transaction: Transaction, rows: Collection[int]) -> None:
     """Take the words of `rows` out, found by the terms that the rows hold."""
-    found = transaction.all(
-        "SELECT row, owner, indexed FROM memories WHERE tenant = %(tenant)s "
-        "AND row = ANY(%(rows)s)",
-        rows=list(rows),
-    )
+    found = transaction.ask("row, owner, indexed", MEMORIES, {"row": rows})
     lines = [
         (owner, term, row)
         for row, owner, indexed in found
@@ -369,12 +344,8 @@ def remove_vectors(
     transaction: Transaction, rows: Collection[int], embedders: Collection[int] | None = None
 ) -> int:
     """Remove the vectors of `rows`, in every space or in these; gives how many there were."""
-    only = "" if embedders is None else " AND embedder = ANY(%(embedders)s)"
-    return transaction.run(
-        f"DELETE FROM embeddings WHERE tenant = %(tenant)s AND row = ANY(%(rows)s){only}",  # noqa: S608 # our own names
-        rows=list(rows),
-        embedders=list(embedders or ()),
-    )
+    only = {} if embedders is None else {"embedder": embedders}
+    return transaction.remove(EMBEDDINGS, {"row": rows, **only})
 
 
 # ----------------------------------------------------------------------------
@@ -401,36 +372,9 @@ def _places(places: Sequence[Place]) -> dict[str, list[Any]]:
     return dict(zip(("owners", "strands", "places", "rows"), columns, strict=True))
 
 
-def place(stored: StoredRow) -> Place:
-    """Where a stored memory stands."""
-    return stored.owner, stored.strand, stored.place, stored.row
-
-
-def refuse_circles(transaction: Transaction, edges: Sequence[Edge]) -> None:
-    """Refuse edges that close a circle (P38); others who add edges wait until this one ends."""
-    if not edges:
-        return
-    transaction.run(
-        "SELECT pg_advisory_xact_lock(hashtextextended('agentmem edges ' || %(tenant)s, 0))"
-    )
-    refuse_cycles(edges, lambda memory_id: newer_than(transaction, memory_id))
-
-
-def newer_than(transaction: Transaction, memory_id: str) -> list[str]:
-    """The ids of those that stand for this memory directly."""
-    found = transaction.all(
-        """SELECT superseded_by FROM memories WHERE tenant = %(tenant)s AND key = %(key)s
-            AND superseded_by IS NOT NULL
-        UNION SELECT id FROM memories WHERE tenant = %(tenant)s AND supersedes = %(id)s""",
-        key=digest(memory_id),
-        id=memory_id,
-    )
-    return [newer for (newer,) in found]
-
-
 def rewrite(
     transaction: Transaction,
-    old: StoredRow,
+    old: Found,
     memory: Memory,
     *,
     entry: Entry | None = None,
@@ -441,23 +385,18 @@ def rewrite(
     With `relink`, the rows that follow its old and new place are logged.
     """
     owner, strand = old.owner, old.strand
-    moved = (owned_by(memory), memory.source_url, memory.session) != (
-        owned_by(old.memory), old.memory.source_url, old.memory.session,
-    )  # fmt: skip
-    if moved:
+    if in_strand(memory) != in_strand(old.memory):
         owner, strand = _Names(transaction).of(memory)
     if entry is None:
-        found = transaction.one(
-            "SELECT indexed FROM memories WHERE tenant = %(tenant)s AND row = %(row)s", row=old.row
-        )
-        kept = unpack_terms(found[0] if found else b"")
+        ((told,),) = transaction.ask("indexed", MEMORIES, {"row": old.row})
+        kept = unpack_terms(told)
         indexed = pack_terms(memory, **kept, owner=owner, strand=strand or 0)
     else:
         indexed = pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
     values = _values(memory, old.row, owner, strand, indexed)
     hidden = (memory.deleted_at is None) != (old.memory.deleted_at is None)
-    relink = relink and (hidden or _place(values) != place(old))
-    after = followers(transaction, [place(old)]) if relink else set()
+    relink = relink and (hidden or _place(values) != old.place)
+    after = followers(transaction, [old.place]) if relink else set()
     if entry is not None or owner != old.owner:
         remove_terms(transaction, [old.row])
         transaction.run(_UPDATE, **values)
@@ -499,7 +438,7 @@ def rewrite(
     return values
 
 
-def renew(transaction: Transaction, old: StoredRow, memory: Memory, entry: Entry) -> None:
+def renew(transaction: Transaction, old: Found, memory: Memory, entry: Entry) -> None:
     """Store `memory` in the place of `old` with an entry's terms and vectors.
 
     When the text changes, vectors that are not given anew are removed.
@@ -511,41 +450,16 @@ def renew(transaction: Transaction, old: StoredRow, memory: Memory, entry: Entry
     add_vectors(transaction, [(stored, memory.visibility, entry.vectors)])
 
 
-def keep_version(transaction: Transaction, row: int, old: Memory, at: datetime) -> None:
-    """Remember what a memory was until `at`."""
-    transaction.run(
-        "INSERT INTO history (tenant, row, replaced_at, data) "
-        "VALUES (%(tenant)s, %(row)s, %(at)s, %(data)s)",
-        row=row,
-        at=to_microseconds(at, "at"),
-        data=write_json(memory_to_fields(old), "memory"),
-    )
-
-
-def hide(transaction: Transaction, found: Sequence[StoredRow], at: datetime | None) -> int:
-    """Mark memories as deleted at `at`, or as there again (None)."""
-    # Before anything is marked: a row that is hidden next has its follower close by.
-    moved = followers(transaction, [place(one) for one in found])
-    for one in found:
-        rewrite(transaction, one, replace(one.memory, deleted_at=at), relink=False)
-    rows = [one.row for one in found]
-    transaction.log("delete" if at is not None else "update", rows)
-    transaction.log("update", moved - set(rows))
-    if at is not None:
-        forget_empty_sources(transaction, {(one.owner, one.memory.source_url) for one in found})
-    return len(found)
-
-
 def set_usage(transaction: Transaction, row: int, usage: Usage) -> None:
     """Write the counts of a row over those that stand there."""
-    transaction.run("DELETE FROM usage WHERE tenant = %(tenant)s AND row = %(row)s", row=row)
+    transaction.remove(USAGE, {"row": row})
     if usage != UNUSED:
         _add_usage(transaction, [row], usage_values(usage))
 
 
 def count_usage(
     transaction: Transaction,
-    found: Sequence[StoredRow],
+    found: Sequence[Found],
     *,
     retrieved: int,
     cited: int,
@@ -575,99 +489,10 @@ def _add_usage(transaction: Transaction, rows: list[int], usage: tuple[Any, ...]
 
 
 # ----------------------------------------------------------------------------
-# Sources.
-
-
-def forget_empty_sources(transaction: Transaction, touched: set[tuple[int, str]]) -> None:
-    """Forget the content hash of sources that have no chunk left, so they can come again."""
-    for owner, url in sorted(touched):
-        if url:
-            transaction.run(
-                f"""DELETE FROM sources WHERE tenant = %(tenant)s AND owner = %(owner)s
-                AND key = %(key)s AND NOT EXISTS (
-                    SELECT 1 FROM strands AS s JOIN memories AS m ON m.tenant = %(tenant)s
-                    AND m.owner = s.owner AND m.strand = s.strand
-                    WHERE s.tenant = %(tenant)s AND s.url = %(url)s AND s.owner = %(owner)s
-                    AND m.flags & {DELETED} = 0)""",  # noqa: S608 # our own names
-                owner=owner,
-                key=digest(url),
-                url=url,
-            )
-
-
-def has_source(transaction: Transaction, source: Source) -> bool:
-    """Whether the owner's page with this url has this very content."""
-    found = transaction.one(
-        """SELECT s.content_hash FROM sources AS s JOIN owners AS o
-            ON o.tenant = %(tenant)s AND o.owner = s.owner
-        WHERE s.tenant = %(tenant)s AND o.key = %(owner)s AND s.key = %(key)s""",
-        owner=owner_key((source.visibility, source.scope)),
-        key=digest(source.url),
-    )
-    return found is not None and found[0] == source.content_hash
-
-
-def replace_source(
-    transaction: Transaction, source: Source, entries: Sequence[Entry], *, at: datetime
-) -> SourceReport:
-    """Make `entries` the only chunks of a source; nothing when its content is the same (P6)."""
-    owner = intern_owner(transaction, (source.visibility, source.scope))
-    # The line is held until the end: who says the same at once waits, and finds it said.
-    before = transaction.one(
-        """INSERT INTO sources AS s (tenant, owner, key, url, title, content_hash, synced_at)
-        VALUES (%(tenant)s, %(owner)s, %(key)s, %(url)s, '', '', 0)
-        ON CONFLICT (tenant, owner, key) DO UPDATE SET url = excluded.url
-        RETURNING s.content_hash, s.synced_at, xmax = 0""",
-        owner=owner,
-        key=digest(source.url),
-        url=source.url,
-    )
-    if before is not None and not before[2] and before[0] == source.content_hash:
-        return SourceReport(unchanged=True, added=0, removed=0)
-    old = find_where(
-        transaction,
-        f"m.owner = %(owner)s AND s.url = %(url)s AND s.owner = %(owner)s "
-        f"AND m.flags & {DELETED} = 0 ORDER BY m.row",
-        lock=True,
-        owner=owner,
-        url=source.url,
-    )
-    if old:
-        hide(transaction, old, at)
-    add(transaction, entries)
-    note_source(transaction, source, at=at, replaces=True)
-    return SourceReport(unchanged=False, added=len(entries), removed=len(old))
-
-
-def note_source(
-    transaction: Transaction, source: Source, *, at: datetime | None = None, replaces: bool = False
-) -> None:
-    """Keep the hash of a source, unless it has one; or in the place of the one it has."""
-    moment = at or source.synced_at
-    conflict = (
-        "UPDATE SET title = excluded.title, content_hash = excluded.content_hash, "
-        "synced_at = excluded.synced_at"
-        if replaces
-        else "NOTHING"
-    )
-    transaction.run(
-        f"""INSERT INTO sources (tenant, owner, key, url, title, content_hash, synced_at)
-        VALUES (%(tenant)s, %(owner)s, %(key)s, %(url)s, %(title)s, %(hash)s, %(at)s)
-        ON CONFLICT (tenant, owner, key) DO {conflict}""",  # noqa: S608 # our own names
-        owner=intern_owner(transaction, (source.visibility, source.scope)),
-        key=digest(source.url),
-        url=source.url,
-        title=source.title,
-        hash=source.content_hash,
-        at=0 if moment is None else to_microseconds(moment, "at"),
-    )
-
-
-# ----------------------------------------------------------------------------
 # What is said twice.
 
 
-def hold_contents(transaction: Transaction, entries: Sequence[Entry]) -> list[Memory]:
+def same_content(transaction: Transaction, entries: Sequence[Entry]) -> list[Memory]:
     """What the owners of `entries` have with the content of one of them, deleted ones left out.
 
     Who writes the same content at the same moment waits until this transaction ends.
@@ -687,8 +512,8 @@ def hold_contents(transaction: Transaction, entries: Sequence[Entry]) -> list[Me
     pages = any(entry.memory.kind == "page" for entry in entries)
     found = find_where(
         transaction,
-        "m.owner = ANY(%(owners)s) AND m.content_hash = ANY(%(hashes)s) "
-        f"AND m.flags & {DELETED} = 0" + ("" if pages else " AND m.kind <> 'page'"),
+        f"m.owner IN :owners AND m.content_hash IN :hashes AND m.flags & {DELETED} = 0"
+        + ("" if pages else " AND m.kind <> 'page'"),
         owners=[owner for owner, _, _ in held],
         hashes=[entry.memory.content_hash for entry in entries],
     )
@@ -698,3 +523,30 @@ def hold_contents(transaction: Transaction, entries: Sequence[Entry]) -> list[Me
 def _contents(names: _Names, memories: Sequence[Memory]) -> list[tuple[int, bytes, bytes]]:
     """Owner, kind and content of memories, in the order in which everybody waits for them."""
     return sorted({(names.owner(m), digest(m.kind), digest(m.content_hash)) for m in memories})
+
+
+# ----------------------------------------------------------------------------
+# Erasing.
+
+
+def remove_rows(transaction: Transaction, found: Sequence[Found]) -> int:
+    """Take memories out with all that is kept of them alone; gives how many vectors went."""
+    rows = [one.row for one in found]
+    vectors = remove_vectors(transaction, rows)
+    remove_terms(transaction, rows)
+    for table in (USAGE, MEMORIES):
+        transaction.remove(table, {"row": rows})
+    for one in found:
+        said = {"kind": digest(one.memory.kind), "hash": digest(one.memory.content_hash)}
+        transaction.remove(CONTENTS, {"owner": one.owner, **said})
+    return vectors
+
+
+def after_erasing(transaction: Transaction, owners: Collection[int]) -> None:
+    """Forget who speaks no more, and what need not be told apart or counted any more."""
+    silent = """NOT EXISTS (SELECT 1 FROM memories AS m
+        WHERE [m] AND m.owner = t.owner AND m.speaker = t.speaker)"""
+    transaction.remove(SPEAKERS, {"owner": owners}, silent)
+    gone = "NOT EXISTS (SELECT 1 FROM owners AS o WHERE [o] AND o.owner = t.owner)"
+    for table in (CONTENTS, SCOPES):
+        transaction.remove(table, {"owner": owners}, gone)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agentmem.base.errors import (
@@ -18,7 +20,24 @@ from agentmem.base.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from agentmem.stores.sqlite.schema import CHANGES, EMBEDDER_SHIFT, EMBEDDINGS, MEMORIES, Table
+from agentmem.base.filters import ALL_VISIBILITIES
+from agentmem.base.types import FORGOTTEN_AT, Scope
+from agentmem.stores.rows import Owner, scope_values
+from agentmem.stores.sqlite.schema import CHANGES, EMBEDDER_SHIFT, EMBEDDINGS, INSERT, select_sql
+from agentmem.stores.tables import (
+    MEMORIES,
+    OWNERS,
+    Lock,
+    Match,
+    Row,
+    RowQuery,
+    SeenBy,
+    Table,
+    TableReader,
+    TableWriter,
+    corrupt,
+    runs,
+)
 from agentmem.stores.values import Operation
 
 if TYPE_CHECKING:
@@ -34,22 +53,13 @@ if TYPE_CHECKING:
 # read; a row that has gone missing is seen when a whole table is read.
 #
 # Each ledger also names the one it was made from by its checksum, so that a log
-# can be told from the log of another file (see `logs.py`).
+# can be told from the log of another file (see `opening.py`).
 
 
 SEAL = 4
 _RESIDUE = 0x2144DF1C
 """The CRC-32 of anything followed by its own CRC-32, whatever it began with."""
 _WRAP = (1 << 64) - 1
-Row = tuple[Any, ...]
-
-
-def corrupt(what: str) -> StoreCorrupt:
-    """The error for a damaged file, with what was found."""
-    return StoreCorrupt(
-        f"The store is damaged: {what}.",
-        remedy="Restore a backup, or run `agentmem doctor` to see all of it.",
-    )
 
 
 def checksum(table: Table, values: Sequence[Any]) -> int:
@@ -163,6 +173,10 @@ class Ledger:
         self.check = hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
         return f"{body}#{self.check}"
 
+    def is_changed(self) -> bool:
+        """Whether something was counted since it was read or written."""
+        return bool(self._changed)
+
     def step(self) -> None:
         """Count a commit: what is written next follows what was read or written last."""
         self.commits += 1
@@ -238,7 +252,7 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
-class Read:
+class Read(TableReader):
     """One state of the store, to be read."""
 
     def __init__(
@@ -263,11 +277,98 @@ class Read:
 
     def rows(self, table: Table, condition: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """The rows that meet `condition`, each tested against its checksum, without it."""
-        found = self.connection.execute(table.select_sql(condition), parameters).fetchall()
+        found = self.connection.execute(select_sql(table, condition), parameters).fetchall()
         return [checked(table, row) for row in found]
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         return self.connection.execute(sql, parameters).fetchall()
+
+    # `TableReader`
+
+    blob = "BLOB"
+    age = "t.embedder"
+    current: Mapping[str, str] = MappingProxyType(
+        {
+            "deleted": "m.deleted_at IS NULL",
+            "superseded": "m.superseded_by IS NULL",
+            # Looked for in the text first: nearly all metadata need not be read as JSON.
+            "forgotten": f"(NOT instr(m.metadata, '\"{FORGOTTEN_AT}\"') "
+            f"OR json_type(m.metadata, '$.{FORGOTTEN_AT}') IS NULL)",
+        }
+    )
+    in_metadata = "instr(m.metadata, :{})"
+    most_values = 20_000
+    mentions = "instr(t.mentions, :written)"
+
+    def _find(self, table: Table, asked: RowQuery, lock: Lock, last: bool, /) -> list[Row]:
+        """Tested rows; who writes has the whole file locked."""
+        return self.rows(table, *self.sql_of(asked))
+
+    def _ask(self, columns: str, table: Table, asked: RowQuery, /) -> list[Row]:
+        told, given = self.sql_of(asked)
+        return self.execute(f"SELECT {columns} FROM {table.name} {told}", given)  # noqa: S608 # our own names
+
+    def sql_of(self, asked: RowQuery, *, alias: str = "t") -> tuple[str, list[Any]]:
+        """A condition as SQLite reads it, and what it asks for."""
+        given = asked.given
+        parameters: list[Any] = []
+
+        def mark(found: re.Match[str]) -> str:
+            value = given[found[2]]
+            if not found[1]:
+                parameters.append(value)
+                return "?"
+            ones = value
+            if isinstance(value, Scope | SeenBy):
+                ones = self.visible_owners(*([value] if isinstance(value, Scope) else value))
+            if not isinstance(next(iter(ones), 0), str):
+                parameters.append(integers(ones))
+                return "IN (SELECT value FROM json_each(?))"
+            # Bound one by one: SQLite ends a text from JSON at its first NUL.
+            parameters.extend(ones)
+            return f"IN ({', '.join('?' * len(ones))})"
+
+        told = _NAMED.sub(mark, _OF_STORE.sub("true", asked.told))
+        return f"AS {alias} {'WHERE' if told else ''} {told} {asked.rest}", parameters
+
+    def owners(self, numbers: Collection[int], /) -> Mapping[int, Owner]:
+        """Whom these numbers stand for."""
+        return self.names.owners(self, numbers)
+
+    def visible_owners(
+        self, scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES
+    ) -> list[int]:
+        """The owners whose memories a reader may see: `base.types.visible`, in SQL (P24)."""
+        found = self.rows(OWNERS, _VISIBLE, scope_values(scope))
+        return sorted(row[0] for row in found if row[1] in visibilities)
+
+    def find_owner(self, owner: Owner, /) -> int | None:
+        """The number of this owner, if it has one."""
+        visibility, scope = owner
+        found = self.rows(OWNERS, _SAME_OWNER, (visibility, *scope_values(scope)))
+        return found[0][0] if found else None
+
+
+_NAMED = re.compile(r"(\bIN )?:(\w+)")  # "row IN :rows AND place > :after"
+_OF_STORE = re.compile(r"\[\w+\]")  # "[m] AND m.row = first"
+_VISIBLE = """
+    WHERE visibility = 'system'
+    OR (visibility = 'private' AND user_id IS ?1
+        AND (?2 IS NULL OR project_id IS NULL OR project_id = ?2)
+        AND (?3 IS NULL OR agent_id IS NULL OR agent_id = ?3)
+        AND (?4 IS NULL OR run_id IS NULL OR run_id = ?4))
+    OR (visibility = 'project' AND project_id IS ?2
+        AND (?3 IS NULL OR agent_id IS NULL OR agent_id = ?3)
+        AND (?4 IS NULL OR run_id IS NULL OR run_id = ?4))
+"""
+_SAME_OWNER = """
+    WHERE visibility = ? AND user_id IS ? AND project_id IS ? AND agent_id IS ? AND run_id IS ?
+"""
+
+
+def integers(numbers: Iterable[int]) -> str:
+    """Numbers as `json_each` reads them."""
+    return f"[{','.join([str(int(number)) for number in numbers])}]"
 
 
 class Numbers:
@@ -291,13 +392,13 @@ class Numbers:
         self._known = {}
 
 
-class Write(Read):
+class Write(Read, TableWriter):
     """A transaction that keeps the ledger in step with what it writes.
 
-    Setting `abandoned` ends it without a trace: nothing had to be changed.
+    One that changed nothing ends without a trace, unless it `must_commit`.
     """
 
-    abandoned = False
+    must_commit = False
 
     def __init__(
         self,
@@ -331,9 +432,9 @@ class Write(Read):
             sums = [checksum(table, row) for row in rows]
             rows = [(*row, total) for row, total in zip(rows, sums, strict=True)]
         if len(rows) == 1:
-            self.connection.execute(table.insert_sql, rows[0])
+            self.connection.execute(INSERT[table.name], rows[0])
         else:
-            self.connection.executemany(table.insert_sql, rows)
+            self.connection.executemany(INSERT[table.name], rows)
         self.ledger.add(tally or table.name, sums)
 
     def change(self, table: Table, row: Row, /, **values: Any) -> Row:
@@ -357,42 +458,101 @@ class Write(Read):
 
     def delete(self, table: Table, keys: Sequence[int], *, tally: str = "") -> list[Row]:
         """Remove the rows with these keys; gives what they were, tested."""
-        if not keys:
-            return []
-        self._touched.add(table.name)
-        these = f"WHERE {table.key} IN (SELECT value FROM json_each(?))"  # noqa: S608 # the same
-        listed = (f"[{','.join([str(int(key)) for key in keys])}]",)
-        found = self.execute(table.select_sql(these), listed)
-        gone = [checked(table, row) for row in found]
-        if gone:
-            self.ledger.remove(tally or table.name, [row_checksum(table, row) for row in found])
-            self.execute(f"DELETE FROM {table.name} {these}", listed)  # noqa: S608 # our own names
+        gone: list[Row] = []
+        if keys:
+            self._touched.add(table.name)
+        for key in keys:
+            for row in self.connection.execute(
+                select_sql(table, f"WHERE {table.key} = ?"), (key,)
+            ).fetchall():
+                gone.append(checked(table, row))
+                self.ledger.remove(tally or table.name, [row_checksum(table, row)])
+                self.connection.execute(
+                    f"DELETE FROM {table.name} WHERE {table.key} = ?",  # noqa: S608 # our own names
+                    (key,),
+                )
         return gone
 
-    def log(self, operation: Operation, rows: Collection[int]) -> None:
+    def log(self, operation: Operation, rows: Collection[int], /) -> None:
         """Tell indexes that old `rows` changed; neighbouring rows make one line.
 
         New rows need no line: the ledger's sequence counts rows and lines together.
         """
-        runs = _runs(rows)
-        if not runs:
+        lines = runs(rows)
+        if not lines:
             return
-        numbers = self.take(CHANGES, len(runs))
+        numbers = self.take(CHANGES, len(lines))
         rows_before = self.ledger.tally(MEMORIES.name)[2]
         self.insert(
             CHANGES,
             [
                 (rows_before + number, number, operation, first, last)
-                for number, (first, last) in zip(numbers, runs, strict=True)
+                for number, (first, last) in zip(numbers, lines, strict=True)
             ],
         )
         if numbers[-1] // 4096 != (numbers[0] - 1) // 4096:
             self._forget_old_changes(numbers[-1] - KEPT_CHANGES)
 
     def _forget_old_changes(self, last: int) -> None:
-        old = self.connection.execute(CHANGES.select_sql("WHERE number <= ?"), (last,)).fetchall()
+        old = self.connection.execute(select_sql(CHANGES, "WHERE number <= ?"), (last,)).fetchall()
         self.ledger.remove(CHANGES.name, [row_checksum(CHANGES, row) for row in old])
         self.connection.execute("DELETE FROM changes WHERE number <= ?", (last,))
+
+    def seq(self) -> int:
+        """The number of the last change, those of this transaction included."""
+        return self.ledger.seq()
+
+    def changed(self) -> bool:
+        """Whether there is anything to commit."""
+        return self.must_commit or (self._ledger is not None and self._ledger.is_changed())
+
+    # `TableWriter`
+
+    def add(self, table: Table, /, **values: Any) -> int | None:
+        """The key of a new row; None when one with the same unique columns is there."""
+        same = {name: values[name] for name in table.unique}
+        if same and self.find(table, same, table.among):
+            return None
+        return self._add(table, values)
+
+    def _add(self, table: Table, values: Mapping[str, Any]) -> int:
+        (key,) = self.take(table)
+        self.insert(table, [(key, *(values[name] for name in table.columns[1:]))])
+        return key
+
+    def add_all(self, table: Table, rows: Sequence[Mapping[str, Any]], /) -> None:
+        """Add rows of a table in which nothing is unique."""
+        for values in rows:
+            self._add(table, values)
+
+    def put(self, table: Table, /, **values: Any) -> None:
+        """Add a row, or write over the one that has the same unique columns."""
+        found = self.find(table, {name: values[name] for name in table.unique})
+        if found:
+            self.change(table, found[0], **values)
+        else:
+            self._add(table, values)
+
+    def remove(self, table: Table, match: Match, where: str = "", /, **values: Any) -> int:
+        """Remove rows for good; gives how many there were."""
+        found = self.find(table, match, where, **values)
+        return len(self.delete(table, [row[0] for row in found]))
+
+    def hold(self, what: str, /) -> None:
+        """Nothing: who writes has the whole file locked."""
+
+    def owner_number(self, owner: Owner, /) -> int:
+        """The number of this owner, new if it has none yet."""
+        known = self.numbers(OWNERS)
+        if owner in known:
+            return known[owner]
+        found = self.find_owner(owner)
+        if found is not None:
+            known[owner] = found
+            return found
+        visibility, scope = owner
+        names = OWNERS.columns[1:]
+        return self._add(OWNERS, dict(zip(names, (visibility, *scope_values(scope)), strict=True)))
 
     def finish(self) -> str:
         """Write the ledger; gives it as it was written."""
@@ -400,16 +560,6 @@ class Write(Read):
         written = self.ledger.write()
         self.connection.execute("UPDATE ledger SET data = ? WHERE one = 1", (written,))
         return written
-
-
-def _runs(rows: Collection[int]) -> list[list[int]]:
-    runs: list[list[int]] = []
-    for row in sorted(set(rows)):
-        if runs and runs[-1][1] == row - 1:
-            runs[-1][1] = row
-        else:
-            runs.append([row, row])
-    return runs
 
 
 def vectors_tally(embedder: int) -> str:

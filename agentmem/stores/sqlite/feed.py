@@ -9,47 +9,29 @@ from typing import TYPE_CHECKING, Any
 from agentmem.base.checks import require_count
 from agentmem.base.errors import InvalidText
 from agentmem.base.protocols import EmbedderId
-from agentmem.base.types import Memory
 from agentmem.stores.sqlite.connection import (
     SEAL,
     Read,
-    Row,
-    corrupt,
+    Write,
+    integers,
     require_sealed,
     row_checksum,
-    seal,
     vector_key,
     vectors_tally,
 )
 from agentmem.stores.sqlite.pool import Database
-from agentmem.stores.sqlite.reading import (
-    INTEGERS,
-    all_embedders,
-    by_rows,
-    find_embedder,
-    integers,
-    intern_embedder,
-)
-from agentmem.stores.sqlite.schema import (
-    CHANGES,
-    COLD,
-    EMBEDDERS,
-    EMBEDDINGS,
-    INDEX_FILES,
-    INDEXED,
-    MEMORIES,
-    SETTINGS,
-)
+from agentmem.stores.sqlite.reading import INTEGERS, find_embedder
+from agentmem.stores.sqlite.schema import CHANGES, COLD, EMBEDDINGS, INDEXED, select_sql
 from agentmem.stores.sqlite.upkeep import Damaged, each_row
+from agentmem.stores.sqlite.writing import store_vectors
+from agentmem.stores.tables import EMBEDDERS, MEMORIES, Reads, Row, corrupt
+from agentmem.stores.upkeep import BaseFeed, updated_in
 from agentmem.stores.values import (
     Change,
     Changes,
     IndexFile,
     IndexRows,
-    pack_vector,
     read_vectors,
-    require_file_name,
-    shortest,
     to_index_rows,
 )
 
@@ -74,10 +56,11 @@ _LARGEST = (1 << 40) - 1
 _VECTORS_AT_ONCE = 4096
 
 
-class SqliteFeed:
+class SqliteFeed(BaseFeed[Read, Write]):
     """`Feed` over the file."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, reads: Reads[Read]) -> None:
+        super().__init__(database, reads)
         self._database = database
 
     def seq(self) -> int:
@@ -93,7 +76,7 @@ class SqliteFeed:
         require_count(since_seq, "since_seq")
         if since_seq == self._database.ledger().seq():
             return Changes(seq=since_seq, complete=True, items=())
-        with self._database.read() as read:
+        with self._database.reading() as read:
             last, last_row = read.ledger.seq(), read.ledger.tally(MEMORIES.name)[2]
             lines = _lines_since(read, since_seq)
         if lines is None:
@@ -117,14 +100,14 @@ class SqliteFeed:
     ) -> IndexRows:
         """Everything an index needs of all rows, of those after one, or of these."""
         everything = rows is None and after_row == 0 and limit is None
-        with self._database.read() as read:
+        with self._database.reading() as read:
             if rows is None:
                 condition = "WHERE row > ? ORDER BY row LIMIT ?"
                 parameters = (after_row, -1 if limit is None else require_count(limit, "limit"))
-                found = read.connection.execute(INDEXED.select_sql(condition), parameters)
+                found = read.connection.execute(select_sql(INDEXED, condition), parameters)
             else:
                 condition = f"WHERE row IN {INTEGERS} ORDER BY row"
-                found = read.connection.execute(INDEXED.select_sql(condition), (integers(rows),))
+                found = read.connection.execute(select_sql(INDEXED, condition), (integers(rows),))
             stored = found.fetchall()
             require_sealed(stored)
             if everything:
@@ -140,7 +123,7 @@ class SqliteFeed:
         """The rows that have a vector of this embedder, ascending, and the vectors."""
         import numpy as np
 
-        with self._database.read() as read:
+        with self._database.reading() as read:
             number = find_embedder(read, embedder)
             if number is None:
                 return np.empty(0, np.int64), np.empty((0, embedder.dimensions), np.float32)
@@ -151,7 +134,7 @@ class SqliteFeed:
             else:
                 condition = f"WHERE key IN {INTEGERS} ORDER BY key"
                 asked = (integers([first + int(row) for row in rows]),)
-            found = iter(read.connection.execute(EMBEDDINGS.select_sql(condition), asked))
+            found = iter(read.connection.execute(select_sql(EMBEDDINGS, condition), asked))
             keys: list[NDArray[np.int64]] = []
             parts: list[NDArray[np.float32]] = []
             count = total = 0
@@ -168,54 +151,24 @@ class SqliteFeed:
             return np.empty(0, np.int64), np.empty((0, embedder.dimensions), np.float32)
         return np.concatenate(keys), _joined(parts, count)
 
-    def put_vectors(
-        self,
-        embedder: EmbedderId,
-        rows: Sequence[int],
-        vectors: NDArray[np.float32],
-        *,
-        seq: int | None = None,
-    ) -> int:
-        """Store vectors of rows that are there and have none yet; gives how many were stored.
-
-        With `seq`, the state the texts were read in, rows updated since are
-        left out: their vectors would be those of another text.
-        """
-        packed = {
-            int(row): pack_vector(embedder, vector)
-            for row, vector in zip(rows, vectors, strict=True)
-        }
-        with self._database.write() as write:
-            number = intern_embedder(write, embedder)
-            wanted = integers(packed)
-            there = write.execute(
-                f"SELECT row FROM memories WHERE row IN {INTEGERS}",  # noqa: S608 # our own names
-                (wanted,),
-            )
-            stale = set() if seq is None else _updated_since(write, seq, packed)
-            keys = {row: vector_key(number, row) for (row,) in there if row not in stale}
-            known = write.execute(
-                f"SELECT key FROM embeddings WHERE key IN {INTEGERS}",  # noqa: S608 # our own names
-                (integers(keys.values()),),
-            )
-            new = sorted(row for row in keys if (keys[row],) not in set(known))
-            if not new:
-                write.abandoned = True
-                return 0
-            write.insert(
-                EMBEDDINGS,
-                [
-                    (keys[row], seal(keys[row], short))
-                    for row, short in zip(new, shortest([packed[r] for r in new]), strict=True)
-                ],
-                tally=vectors_tally(number),
-            )
-            write.log("vectors", new)
-        return len(new)
+    def _add_vectors(
+        self, write: Write, embedder: EmbedderId, packed: Mapping[int, bytes], seq: int | None
+    ) -> list[int]:
+        there = {row for (row,) in write.ask("row", MEMORIES, {"row": packed})}
+        new = there - (set() if seq is None else _updated_since(write, seq, packed))
+        number = find_embedder(write, embedder)
+        if number is not None:
+            keys = [vector_key(number, row) for row in new]
+            known = write.ask("key", EMBEDDINGS, {"key": keys})
+            new -= {key - vector_key(number, 0) for (key,) in known}
+        rows = sorted(new)
+        if rows:
+            store_vectors(write, embedder, [(row, packed[row]) for row in rows])
+        return rows
 
     def missing_vectors(self, embedder: EmbedderId, *, limit: int = 256) -> tuple[int, ...]:
         """Rows that are not deleted and have no vector of this embedder, oldest first."""
-        with self._database.read() as read:
+        with self._database.reading() as read:
             number = find_embedder(read, embedder)
             vectors = 0 if number is None else read.ledger.tally(vectors_tally(number))[0]
             if vectors == read.ledger.tally(MEMORIES.name)[0]:
@@ -227,18 +180,13 @@ class SqliteFeed:
             )
         return tuple(row for (row,) in found)
 
-    def texts(self, rows: Collection[int], /) -> Mapping[int, Memory]:
-        """The memories of these rows, whoever owns them: for embedding, never for showing."""
-        with self._database.read() as read:
-            return by_rows(read, list(rows))
-
     def readable_rows(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """The rows of all memories that can be read, and what is wrong with the others."""
         import numpy as np
 
         keys: list[int] = []
         problems: list[str] = []
-        with self._database.read() as read:
+        with self._database.reading() as read:
             for row in each_row(read, MEMORIES):
                 if isinstance(row, Damaged):
                     problems.append(f"row {row.key}: {row.problem}")
@@ -249,28 +197,15 @@ class SqliteFeed:
             problems.append(f"{gone:,} rows are gone")
         return np.array(keys, np.int64), tuple(problems)
 
-    def taken(self, ids: Collection[str], /) -> set[str]:
-        """Those of `ids` that some memory has, whoever owns it: for imports only."""
-        wanted = list(dict.fromkeys(ids))
-        found: set[str] = set()
-        with self._database.read() as read:
-            for start in range(0, len(wanted), 500):
-                part = wanted[start : start + 500]
-                marks = ", ".join("?" * len(part))
-                sql = f"SELECT id FROM memories WHERE id IN ({marks})"  # noqa: S608 # marks only
-                found.update(one for (one,) in read.execute(sql, part))
-        return found
-
     def cold_count(self) -> int:
         """How many memories were put away."""
         return self._database.ledger().tally(COLD.name)[0]
 
     def drop_vectors(self, embedder: EmbedderId, /) -> int:
         """Remove every vector of an embedder that is no longer used."""
-        with self._database.write() as write:
+        with self._database.writing() as write:
             number = find_embedder(write, embedder)
             if number is None:
-                write.abandoned = True
                 return 0
             first = vector_key(number, 0)
             span = (first, first + _LARGEST)
@@ -280,45 +215,11 @@ class SqliteFeed:
             write.log("vectors", [key - first for key, *_ in gone])
         return len(gone)
 
-    def embedders(self) -> tuple[EmbedderId, ...]:
-        """The embedders whose vectors are kept, oldest first."""
-        with self._database.read() as read:
-            return tuple(all_embedders(read).values())
-
-    def index_file(self, name: str, /) -> IndexFile | None:
-        """What is known of an index file; None means it must not be used."""
-        with self._database.read() as read:
-            for _, found, sha256, embedder, seq in read.rows(
-                INDEX_FILES, "WHERE name = ?", (name,)
-            ):
-                return IndexFile(name=found, sha256=sha256, embedder=embedder, seq=seq)
-        return None
-
     def keep_index_file(self, file: IndexFile, /) -> bool:
-        """Take note of a file saved beside the store.
-
-        False when something was erased since the state it was made from: the
-        file may hold what was erased and has to be removed again.
-        """
-        require_file_name(file.name)
+        """Take note of a file saved beside the store; false when it may hold what was erased."""
         if self._database.path.name in (file.name, file.name.rpartition("-")[0]):
             raise InvalidText("name", file.name, "is a file of the store itself")
-        with self._database.write() as write:
-            if file.seq < erased_seq(write):
-                write.abandoned = True
-                return False
-            known = write.rows(INDEX_FILES, "WHERE name = ?", (file.name,))
-            write.delete(INDEX_FILES, [row[0] for row in known])
-            (key,) = write.take(INDEX_FILES)
-            write.insert(INDEX_FILES, [(key, file.name, file.sha256, file.embedder, file.seq)])
-        return True
-
-    def drop_index_file(self, name: str, /) -> None:
-        """Forget an index file; the file itself is the caller's."""
-        with self._database.write() as write:
-            known = write.rows(INDEX_FILES, "WHERE name = ?", (name,))
-            write.delete(INDEX_FILES, [row[0] for row in known])
-            write.abandoned = not known
+        return super().keep_index_file(file)
 
 
 def _unpacked(stored: Sequence[Row], embedder: EmbedderId) -> NDArray[np.float32]:
@@ -369,18 +270,7 @@ def _updated_since(read: Read, seq: int, rows: Collection[int]) -> set[int]:
     lines = _lines_since(read, seq)
     if lines is None:
         return set(rows)
-    return {
-        row
-        for row in rows
-        for _, _, operation, first, last in lines[1]
-        if operation == "update" and first <= row <= last
-    }
-
-
-def erased_seq(read: Read) -> int:
-    """The number of the last erasure; 0 when nothing was ever erased."""
-    found = read.rows(SETTINGS, "WHERE name = 'erased_seq'")
-    return int(found[0][2]) if found else 0
+    return updated_in(rows, lines[1])
 
 
 def _previous(read: Read, row: int) -> int:

@@ -25,6 +25,7 @@ from agentmem.base.errors import (
     StaleLog,
     StoreCorrupt,
     StoreError,
+    StoreFull,
     StoreReadOnly,
     StoreReplaced,
     StoreTooNew,
@@ -50,16 +51,15 @@ from agentmem.stores.sqlite.connection import (
     Connection,
     Ledger,
     Numbers,
-    Row,
     Write,
     closed,
     code_of,
-    corrupt,
     is_busy,
     typed,
 )
 from agentmem.stores.sqlite.reading import NameCache
-from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, SETTINGS, Step
+from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, Step
+from agentmem.stores.tables import SETTINGS, Row, corrupt
 from agentmem.stores.values import Durability
 
 # ----------------------------------------------------------------------------
@@ -296,11 +296,7 @@ _ROOT = "SELECT rootpage FROM sqlite_master WHERE name = 'ledger' AND type = 'ta
 _TRIES = 5
 
 
-class _Connect(Protocol):
-    def __call__(self, uri: str, /) -> Connection: ...
-
-
-def require_own_log(path: Path, reader: Connection, connect: _Connect) -> None:
+def require_own_log(path: Path, reader: Connection, connect: Connect) -> None:
     """Refuse the store at `path` when its log follows another state than the file holds.
 
     `reader` sees file and log together. While it looks, nobody can begin the
@@ -337,7 +333,7 @@ def require_own_log(path: Path, reader: Connection, connect: _Connect) -> None:
     )
 
 
-def _file_alone(path: Path, connect: _Connect) -> tuple[int, Ledger] | None:
+def _file_alone(path: Path, connect: Connect) -> tuple[int, Ledger] | None:
     """The root page of the ledger and the ledger itself, as they are without the log."""
     try:
         # Through SQLite, because closing the file otherwise drops the locks of this process.
@@ -525,7 +521,7 @@ class OpenFile:
             connection.close()
 
     def _check_log(self) -> None:
-        """Refuse a store whose log lost commits that were acknowledged (see `files.py`)."""
+        """Refuse a store whose log lost commits that were acknowledged (see above)."""
         if not has_log(self.path):
             self._mark.forget()
             return
@@ -843,8 +839,6 @@ def _expected_schema(migrations: tuple[Step, ...]) -> list[Row]:
 
 
 def _cannot_create(path: Path, error: OSError) -> Exception:
-    from agentmem.base.errors import StoreFull, StoreReadOnly
-
     if error.errno == 28:
         return StoreFull(f"There is no room left for {path}.", remedy="Free some space.")
     return StoreReadOnly(

@@ -9,30 +9,23 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from os import getpid
 from threading import get_ident
-from typing import Any
+from typing import Any, TypeVar
 
 from agentmem.base.errors import StoreBusy, StoreError
-from agentmem.stores.sqlite.connection import (
-    Connection,
-    Ledger,
-    Read,
-    Row,
-    Write,
-    closed,
-    corrupt,
-    typed,
-)
+from agentmem.stores.sqlite.connection import Connection, Ledger, Read, Write, closed, typed
 from agentmem.stores.sqlite.opening import OpenFile, close_quietly, in_transaction
+from agentmem.stores.tables import Row, corrupt
 
 _IDLE_READERS = 8
+T = TypeVar("T")
 
 
 class _Reading:
-    """`with database.read() as read:`, without what a generator costs: much that is read is
+    """`with database.reading() as read:`, without what a generator costs: much that is read is
     read in less time."""
 
     __slots__ = ("_connection", "_database", "_reusable")
@@ -62,10 +55,15 @@ class Database(OpenFile):
 
     # Reading
 
-    def read(self) -> _Reading:
+    def reading(self) -> _Reading:
         """One consistent state; empty when there is no file yet."""
         self._require_open()
         return _Reading(self)
+
+    def read(self, call: Callable[[Read], T], /) -> T:
+        """What `call` gives of one consistent state."""
+        with self.reading() as read:
+            return call(read)
 
     def ask(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
         """What one statement finds: one state of the store by itself, so nothing is begun."""
@@ -173,14 +171,25 @@ class Database(OpenFile):
         version = self.data_version()  # before the ledger: what is kept is never older than it
         kept = self._read_ledger
         if kept is None or kept[0] != version:
-            with self.read() as read:
+            with self.reading() as read:
                 kept = self._read_ledger = (version, read.ledger)
         return kept[1]
 
+    def first_secret(self, there: str | None, /) -> str:
+        """The secret, which is made with the file."""
+        if there is None:
+            raise corrupt("its secret is missing")
+        return there
+
     # Writing
 
+    def write(self, call: Callable[[Write], T], /) -> T:
+        """What `call` gives, all of it written or nothing."""
+        with self.writing() as write:
+            return call(write)
+
     @contextmanager
-    def write(self, *, wait_seconds: float | None = None) -> Iterator[Write]:
+    def writing(self, *, wait_seconds: float | None = None) -> Iterator[Write]:
         """A transaction; committed and durable when the block ends, undone when it raises."""
         wait = self.busy_seconds if wait_seconds is None else wait_seconds
         self._take_turn(wait)
@@ -209,7 +218,7 @@ class Database(OpenFile):
         return Write(connection, text, self.names, parsed=parsed, numbers=self._numbers)
 
     def _end(self, transaction: Write) -> None:
-        if transaction.abandoned:
+        if not transaction.changed():
             transaction.connection.execute("ROLLBACK")
             return
         written = transaction.finish()
@@ -258,8 +267,8 @@ class Database(OpenFile):
 
     def vacuum(self, *, wait_seconds: float | None = None) -> None:
         """Write the whole file anew, without what is unused."""
-        with self.write(wait_seconds=wait_seconds):
-            pass  # a commit of its own: what is kept in other places is another file (`logs.py`)
+        with self.writing(wait_seconds=wait_seconds) as write:
+            write.must_commit = True  # what is kept in other places is another file (`opening.py`)
         with self.alone(wait_seconds=wait_seconds) as connection:
             self._retrying(lambda: connection.execute("VACUUM"), wait_seconds)
 
@@ -338,8 +347,9 @@ class MemoryDatabase(Database):
         return self._commits
 
     def _end(self, transaction: Write) -> None:
+        changed = transaction.changed()
         super()._end(transaction)
-        self._commits += not transaction.abandoned
+        self._commits += changed
 
     def _drop_connections(self) -> None:
         if self._writer is not None:

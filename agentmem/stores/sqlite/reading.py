@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from agentmem.base.errors import InvalidInput
 from agentmem.base.filters import (
-    ALWAYS,
     MEMORY_FIELDS,
     MISSING,
     SCOPE_FIELDS,
-    And,
-    Compare,
-    Filter,
     Selection,
     conditions,
     holds,
@@ -23,92 +19,42 @@ from agentmem.base.filters import (
 )
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import (
-    FORGOTTEN_AT,
     UNUSED,
     Memory,
     Scope,
     may_see,
-    visible,
 )
-from agentmem.stores.rows import (
-    NO_STRAND,
-    Owner,
-    Strand,
-    memory_of,
-    scope_values,
-    usage_of,
-)
-from agentmem.stores.sqlite.connection import Read, Row, Write, checked, corrupt, opened, seal
-from agentmem.stores.sqlite.schema import (
-    COLD,
+from agentmem.stores.rows import NO_STRAND, Owner, Strand, memory_of, usage_of
+from agentmem.stores.sqlite.connection import Read, Write, checked, integers, opened, seal
+from agentmem.stores.sqlite.schema import COLD, STORED
+from agentmem.stores.tables import (
+    ANY,
+    COLUMN,
     EMBEDDERS,
-    HISTORY,
     MEMORIES,
+    MOST_ROWS,
     OWNERS,
     STRANDS,
     USAGE,
+    Conditions,
+    Found,
+    Row,
+    RowQuery,
     Table,
+    corrupt,
 )
-from agentmem.stores.values import (
-    NO_POSITION,
-    Version,
-    from_microseconds,
-    memory_from_fields,
-    to_microseconds,
-)
+from agentmem.stores.values import NO_POSITION, from_microseconds
 
 # ----------------------------------------------------------------------------
 # Owners, strands and embedders as numbers, so that a row names each in a few bytes.
 
 
-_VISIBLE = """
-    WHERE visibility = 'system'
-    OR (visibility = 'private' AND user_id IS ?1
-        AND (?2 IS NULL OR project_id IS NULL OR project_id = ?2)
-        AND (?3 IS NULL OR agent_id IS NULL OR agent_id = ?3)
-        AND (?4 IS NULL OR run_id IS NULL OR run_id = ?4))
-    OR (visibility = 'project' AND project_id IS ?2
-        AND (?3 IS NULL OR agent_id IS NULL OR agent_id = ?3)
-        AND (?4 IS NULL OR run_id IS NULL OR run_id = ?4))
-"""
-_SAME_OWNER = """
-    WHERE visibility = ? AND user_id IS ? AND project_id IS ? AND agent_id IS ? AND run_id IS ?
-"""
 _T = TypeVar("_T")
 KEPT_READERS = 256
 
 
-def visible_owners(read: Read, scope: Scope) -> list[int]:
-    """The owners whose memories a reader may see: `core.scope.visible`, in SQL (P24)."""
-    found = read.rows(OWNERS, _VISIBLE, scope_values(scope))
-    return sorted(row[0] for row in found)
-
-
-def find_owner(read: Read, owner: Owner) -> int | None:
-    visibility, scope = owner
-    found = read.rows(OWNERS, _SAME_OWNER, (visibility, *scope_values(scope)))
-    return found[0][0] if found else None
-
-
-def intern_owner(write: Write, owner: Owner) -> int:
-    """The number of this owner, new if it has none yet."""
-    known = write.numbers(OWNERS)
-    if owner in known:
-        return known[owner]
-    found = find_owner(write, owner)
-    if found is not None:
-        known[owner] = found
-        return found
-    (key,) = write.take(OWNERS)
-    visibility, scope = owner
-    write.insert(OWNERS, [(key, visibility, *scope_values(scope))])
-    return key
-
-
-def intern_strands(
-    write: Write, strands: Iterable[Strand], *, all_new: bool = False
-) -> tuple[dict[Strand, int], set[int]]:
-    """The numbers of these strands, and which of them are new; `all_new` if that is known."""
+def intern_strands(write: Write, strands: Iterable[Strand]) -> tuple[dict[Strand, int], set[int]]:
+    """The numbers of these strands, and which of them are new."""
     numbers: dict[Strand, int] = {}
     new: list[Row] = []
     known = write.numbers(STRANDS)
@@ -117,12 +63,8 @@ def intern_strands(
             numbers[strand] = known[strand]
             continue
         owner, url, session = strand
-        found = (
-            []
-            if all_new
-            else write.rows(
-                STRANDS, "WHERE url = ? AND session = ? AND owner = ?", (url, session, owner)
-            )
+        found = write.rows(
+            STRANDS, "WHERE url = ? AND session = ? AND owner = ?", (url, session, owner)
         )
         if found:
             numbers[strand] = known[strand] = found[0][0]
@@ -217,10 +159,6 @@ def among(numbers: Sequence[int]) -> tuple[str, Sequence[Any]]:
     return INTEGERS, (integers(numbers),)
 
 
-def integers(numbers: Collection[int]) -> str:
-    return f"[{','.join([str(int(number)) for number in numbers])}]"
-
-
 def find_embedder(read: Read, embedder: EmbedderId) -> int | None:
     found = read.rows(
         EMBEDDERS,
@@ -244,18 +182,10 @@ def intern_embedder(write: Write, embedder: EmbedderId) -> int:
     return found
 
 
-def all_embedders(read: Read) -> dict[int, EmbedderId]:
-    return {
-        key: EmbedderId(name=name, version=version, dimensions=dimensions)
-        for key, name, version, dimensions in read.rows(EMBEDDERS, "ORDER BY embedder")
-    }
-
-
 # ----------------------------------------------------------------------------
 # Memories as rows of the file and back.
 
 
-COLUMN = {name: index for index, name in enumerate(MEMORIES.columns)}
 _OWNER, _STRAND, _TEXT = COLUMN["owner"], COLUMN["strand"], COLUMN["text"]
 
 
@@ -315,10 +245,11 @@ def few_memories(
     return found
 
 
-_WIDTH = len(MEMORIES.stored)
+_MEMORIES, _USAGE = STORED["memories"], STORED["usage"]
+_WIDTH = len(_MEMORIES)
 _WITH_USAGE = (
-    f"SELECT {', '.join(f'm.{name}' for name in MEMORIES.stored)}, "  # noqa: S608 # our own names
-    f"{', '.join(f'u.{name}' for name in USAGE.stored)} "
+    f"SELECT {', '.join(f'm.{name}' for name in _MEMORIES)}, "  # noqa: S608 # our own names
+    f"{', '.join(f'u.{name}' for name in _USAGE)} "
     "FROM memories AS m LEFT JOIN usage AS u ON u.row = m.row WHERE m.row IN {} ORDER BY m.row"
 )
 
@@ -368,28 +299,6 @@ def rows_by_key(read: Read, keys: Collection[int]) -> list[Row]:
 
 
 _COLUMN_OF = {"index": "index_text", "position": "place"}
-_BOUND = 20_000
-"""As many values as one statement takes; longer lists are looked at row by row."""
-_PLAIN = frozenset({"kind", "origin", "speaker", "title", "content_hash", "id"})
-"""Text columns that are never empty in the sense of "missing", and compare in SQL as in Python."""
-
-
-_NOT_FORGOTTEN = (
-    # Looked for in the text first: nearly all metadata need not be read as JSON.
-    f"NOT instr(m.metadata, '\"{FORGOTTEN_AT}\"') "
-    f"OR json_type(m.metadata, '$.{FORGOTTEN_AT}') IS NULL"
-)
-
-
-class Found(NamedTuple):
-    """A tested row of the memories table, and the memory it holds."""
-
-    columns: Row
-    memory: Memory
-
-    @property
-    def row(self) -> int:
-        return int(self.columns[0])
 
 
 def found_in(read: Read, rows: Sequence[Row]) -> list[Found]:
@@ -404,58 +313,48 @@ def by_ids(
     return {one.memory.id: one for one in found_in(read, list(rows_by_id(read, ids).values()))}
 
 
-def by_rows(read: Read, keys: Sequence[int], *, reader: Scope | None = None) -> dict[int, Memory]:
-    """The memories of these rows, whoever owns them, or those that `reader` may see."""
-    found: dict[int, Memory] = {}
+def by_rows(
+    read: Read,
+    rows: Collection[int],
+    *,
+    reader: Scope | None = None,
+    lock: bool = False,
+    last: bool = False,
+) -> dict[int, Found]:
+    """What stands in these rows, whoever owns it, or what `reader` may see of it."""
+    found: dict[int, Found] = {}
+    keys = list(rows)
     for start in range(0, len(keys), 1000):
-        rows = rows_by_key(read, keys[start : start + 1000])
+        part = rows_by_key(read, keys[start : start + 1000])
         if reader is not None:
-            rows = seen_rows(read, rows, reader)
-        memories = read_memories(read, rows)
-        found.update((row[0], memory) for row, memory in zip(rows, memories, strict=True))
+            part = seen_rows(read, part, reader)
+        found |= {one.row: one for one in found_in(read, part)}
     return found
 
 
-def versions(read: Read, scope: Scope, row: int) -> tuple[Version, ...]:
-    """The earlier versions of a row the reader could have seen, oldest first."""
-    found = read.rows(HISTORY, "WHERE row = ? ORDER BY version", (row,))
-    kept = [
-        Version(memory=memory_from_fields(json.loads(data)), replaced_at=from_microseconds(at))
-        for _, _, at, data in found
-    ]
-    return tuple(version for version in kept if visible(version.memory, scope))
-
-
-MOST_ROWS = 2**62
-"""SQLite counts no further than twice this."""
+def find_where(read: Read, where: str, /, *, lock: bool = False, **values: Any) -> list[Found]:
+    """The memories `m` that meet a condition, by row."""
+    asked = RowQuery(ANY, where, values, "ORDER BY m.row")
+    return found_in(read, read.rows(MEMORIES, *read.sql_of(asked, alias="m")))
 
 
 def select_rows(
     read: Read, selection: Selection, *, order: str = "m.row", limit: int = -1
 ) -> list[int]:
-    """The rows `core.filters.selected` would choose, found inside SQL (P24).
+    """The rows `base.filters.selected` would choose, found inside SQL (P24).
 
     What SQL cannot say exactly as Python does is narrowed there and decided here.
     """
-    clauses, values = _conditions(read, selection)
-    fields = sorted({c.field for c in conditions(selection.where)})
-    where = " AND ".join(clauses)
-    if selection.where == ALWAYS:
-        found = read.execute(
-            f"SELECT m.row FROM memories AS m WHERE {where} ORDER BY {order} LIMIT ?",  # noqa: S608 # our own names
-            (*values, min(limit, MOST_ROWS)),
-        )
-        return [row for (row,) in found]
-    necessary, more = _necessary(selection.where)
+    asked = Conditions(selection, Read)
+    if asked.exact:
+        rest = f"ORDER BY {order} LIMIT {min(limit, MOST_ROWS)}"
+        return [row for (row,) in _ask(read, "m.row", asked, rest)]
+    fields = {c.field for c in conditions(selection.where)}
     columns = sorted({_COLUMN_OF.get(f, f) for f in fields if f in _IN_MEMORIES} | {"metadata"})
     listed = ", ".join(f"m.{column}" for column in ("row", "owner", "strand", *columns))
-    rows = read.connection.execute(
-        f"SELECT {listed} FROM memories AS m WHERE {where}{necessary} ORDER BY {order}",  # noqa: S608 # our own names
-        (*values, *more),
-    )
     chosen: list[int] = []
     try:
-        for row in rows.fetchall():
+        for row in _ask(read, listed, asked, f"ORDER BY {order}"):
             if len(chosen) == limit:
                 break
             if holds(selection.where, _reader(read, columns, row)):
@@ -476,10 +375,7 @@ def select(
 ) -> list[Found]:
     """The memories of a selection; who writes has the whole file locked."""
     rows = select_rows(read, selection, order=order, limit=-1 if limit is None else limit)
-    found: dict[int, Found] = {}
-    for start in range(0, len(rows), 1000):
-        part = rows_by_key(read, rows[start : start + 1000])
-        found |= {one.row: one for one in found_in(read, part)}
+    found = by_rows(read, rows)
     return [found[row] for row in rows]
 
 
@@ -488,100 +384,16 @@ _IN_MEMORIES = MEMORY_FIELDS - SCOPE_FIELDS - {"visibility", "source_url", "sess
 
 def count(read: Read, selection: Selection) -> int:
     """How many rows a selection chooses."""
-    if selection.where != ALWAYS:
+    asked = Conditions(selection, Read)
+    if not asked.exact:
         return len(select_rows(read, selection))
-    clauses, values = _conditions(read, selection)
-    ((found,),) = read.execute(
-        f"SELECT count(*) FROM memories AS m WHERE {' AND '.join(clauses)}",  # noqa: S608 # our own names
-        values,
-    )
+    ((found,),) = _ask(read, "count(*)", asked)
     return int(found)
 
 
-def _conditions(read: Read, selection: Selection) -> tuple[list[str], list[Any]]:
-    owners = visible_owners(read, selection.reader)
-    if set(selection.visibilities) != {"private", "project", "system"}:
-        marks = ", ".join("?" * len(selection.visibilities))
-        kept = read.execute(
-            f"SELECT owner FROM owners WHERE visibility IN ({marks})",  # noqa: S608 # our own names
-            selection.visibilities,
-        )
-        owners = sorted(set(owners) & {owner for (owner,) in kept})
-    clauses, values = [f"m.owner IN {INTEGERS}"], [integers(owners)]
-    if selection.source_url is not None or selection.session is not None:
-        sql, value = _in_strands(read, selection, owners)
-        clauses.append(sql)
-        values.append(value)
-    if selection.kinds is not None:
-        clauses.append(f"m.kind IN ({', '.join('?' * len(selection.kinds))})")
-        values += selection.kinds
-        if "page" not in selection.kinds:
-            clauses.append("m.kind <> 'page'")  # lets SQLite use the index of hashes
-    moments: list[Any] = []
-    if not selection.deleted:
-        clauses.append("m.deleted_at IS NULL")
-    for name, comparison in (("since", ">="), ("until", "<")):
-        moment = getattr(selection, name)
-        if moment is not None:
-            clauses.append(f"m.created_at {comparison} ?")
-            moments.append(to_microseconds(moment, name))
-    if not selection.forgotten:
-        spared = "m.superseded_by IS NOT NULL OR " if selection.as_of is not None else ""
-        clauses.append(f"({spared}{_NOT_FORGOTTEN})")
-    if selection.as_of is None:
-        if not selection.superseded:
-            clauses.append("m.superseded_by IS NULL")
-    else:
-        at = to_microseconds(selection.as_of, "as_of")
-        clauses.append("m.created_at <= ? AND (m.valid_from IS NULL OR m.valid_from <= ?)")
-        clauses.append("(m.valid_to IS NULL OR ? < m.valid_to)")
-        moments += [at, at, at]
-        if not selection.superseded:
-            clauses.append("(m.superseded_by IS NULL OR m.valid_to IS NOT NULL)")
-    return clauses, values + moments
-
-
-def _in_strands(read: Read, selection: Selection, owners: Sequence[int]) -> tuple[str, str]:
-    url, session = selection.source_url, selection.session
-    wanted = [(c, v) for c, v in (("url", url), ("session", session)) if v is not None]
-    found = read.rows(
-        STRANDS,
-        "WHERE " + " AND ".join(f"{column} = ?" for column, _ in wanted),
-        [value for _, value in wanted],
-    )
-    allowed = set(owners)
-    strands = integers([row[0] for row in found if row[1] in allowed])
-    inside = f"m.strand IN {INTEGERS}"
-    # A row of no strand has neither url nor session.
-    if all(value == "" for _, value in wanted):
-        return f"(m.strand IS NULL OR {inside})", strands
-    return inside, strands
-
-
-def _necessary(where: Filter) -> tuple[str, list[Any]]:
-    """SQL that everything matching `where` meets, so that less has to be looked at."""
-    parts = where.parts if isinstance(where, And) else (where,)
-    sql: list[str] = []
-    values: list[Any] = []
-    for part in parts:
-        if isinstance(part, Compare) and part.operator == "in" and part.field in _PLAIN:
-            # Bound one by one: SQLite ends a text from JSON at its first NUL.
-            if len(part.value) <= _BOUND and all(isinstance(v, str) for v in part.value):
-                sql.append(f" AND m.{part.field} IN ({', '.join('?' * len(part.value))})")
-                values += part.value
-            continue
-        if not isinstance(part, Compare) or not isinstance(part.value, str):
-            continue
-        if part.operator != "eq":
-            continue
-        if part.field in _PLAIN:
-            sql.append(f" AND m.{part.field} = ?")
-            values.append(part.value)
-        elif part.field not in MEMORY_FIELDS:
-            written = json.dumps(part.value, ensure_ascii=False)
-            sql.append(" AND instr(m.metadata, ?)")
-            values.append(f":{written}")
-    return "".join(sql), values
+def _ask(read: Read, columns: str, asked: Conditions, rest: str = "") -> list[Row]:
+    told, given = read.sql_of(RowQuery(ANY, asked.sql, asked.values, rest), alias="m")
+    return read.execute(f"SELECT {columns} FROM memories {told}", given)  # noqa: S608 # our own names
 
 
 def _reader(read: Read, columns: Sequence[str], row: Row) -> Callable[[str], Any]:

@@ -2,104 +2,36 @@
 
 Steps are never edited after release: a new idea is a new step at the end. All
 tables but the ledger have their key first and end with a checksum of the row,
-or keep one inside their blob; see `ledger.py`.
+or keep one inside their blob; see `connection.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from agentmem.stores.tables import SHARED, Table
 
 APPLICATION_ID = 0x61676D6D  # "agmm", in the file's header
 EMBEDDER_SHIFT = 40
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """One table: its columns without the checksum; `packed` keeps the checksum in its blob."""
-
-    name: str
-    columns: tuple[str, ...]
-    packed: bool = False
-    key: str = field(init=False)
-    stored: tuple[str, ...] = field(init=False)
-    """The columns as they stand in the file."""
-    insert_sql: str = field(init=False)
-    _select: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        stored = self.columns if self.packed else (*self.columns, "checksum")
-        listed, marks = ", ".join(stored), ", ".join("?" * len(stored))
-        made = {
-            "key": self.columns[0],
-            "stored": stored,
-            "insert_sql": f"INSERT INTO {self.name} ({listed}) VALUES ({marks})",  # noqa: S608 # our own names
-            "_select": f"SELECT {listed} FROM {self.name} ",  # noqa: S608 # our own names
-        }
-        for name, value in made.items():
-            object.__setattr__(self, name, value)
-
-    def select_sql(self, condition: str) -> str:
-        return self._select + condition
-
-
-OWNERS = Table(
-    name="owners",
-    columns=("owner", "visibility", "user_id", "project_id", "agent_id", "run_id"),
-)
-STRANDS = Table(name="strands", columns=("strand", "owner", "url", "session"))
-SOURCES = Table(
-    name="sources", columns=("source", "owner", "url", "title", "content_hash", "synced_at")
-)
-MEMORIES = Table(
-    name="memories",
-    columns=(
-        "row", "id", "owner", "strand", "place", "kind", "origin", "speaker", "created_at",
-        "valid_from", "valid_to", "supersedes", "superseded_by", "deleted_at", "importance",
-        "content_hash", "title", "heading_path", "metadata", "text", "summary", "compressed",
-        "index_text",
-    ),
-)  # fmt: skip
 INDEXED = Table(name="indexed", columns=("row", "data"), packed=True)
-USAGE = Table(name="usage", columns=("row", "retrieved", "cited", "ignored", "last_used_at"))
-EMBEDDERS = Table(name="embedders", columns=("embedder", "name", "version", "dimensions"))
 EMBEDDINGS = Table(name="embeddings", columns=("key", "data"), packed=True)
-HISTORY = Table(name="history", columns=("version", "row", "replaced_at", "data"))
 CHANGES = Table(name="changes", columns=("seq", "number", "operation", "first", "last"))
-SNAPSHOTS = Table(
-    name="snapshots", columns=("snapshot", "id", "owner", "created_at", "mentions", "data")
-)
-ARTIFACTS = Table(
-    name="artifacts",
-    columns=("artifact", "id", "owner", "created_at", "media_type", "metadata", "data"),
-)
-LINKS = Table(
-    name="links",
-    columns=(
-        "link", "family", "first", "second", "relation", "created_at", "note", "settled_at",
-    ),
-)  # fmt: skip
-JOBS = Table(
-    name="jobs",
-    columns=(
-        "job", "owner", "kind", "dedupe", "payload", "state", "attempts", "ready_at", "error",
-        "created_at",
-    ),
-)  # fmt: skip
-SETTINGS = Table(name="settings", columns=("setting", "name", "value"))
-INDEX_FILES = Table(name="index_files", columns=("file", "name", "sha256", "embedder", "seq"))
-JOURNAL = Table(
-    name="journal",
-    columns=("entry", "id", "owner", "kind", "created_at", "undone_at", "report", "mark"),
-)
-JOURNAL_ITEMS = Table(
-    name="journal_items", columns=("item", "entry", "row", "other", "relation", "data")
-)
 COLD = Table(name="cold", columns=("row", "data"), packed=True)
 
-TABLES = (
-    OWNERS, STRANDS, SOURCES, MEMORIES, INDEXED, USAGE, EMBEDDERS, EMBEDDINGS, HISTORY, CHANGES,
-    SNAPSHOTS, ARTIFACTS, LINKS, JOBS, SETTINGS, INDEX_FILES, JOURNAL, JOURNAL_ITEMS, COLD,
-)  # fmt: skip
+TABLES = (*SHARED, INDEXED, EMBEDDINGS, CHANGES, COLD)
+STORED = {
+    table.name: table.columns if table.packed else (*table.columns, "checksum") for table in TABLES
+}
+"""The columns of each table as they stand in the file."""
+_SELECT = {name: f"SELECT {', '.join(listed)} FROM {name} " for name, listed in STORED.items()}  # noqa: S608 # our own names
+INSERT = {
+    name: f"INSERT INTO {name} ({', '.join(listed)}) VALUES ({', '.join('?' * len(listed))})"  # noqa: S608 # our own names
+    for name, listed in STORED.items()
+}
+
+
+def select_sql(table: Table, condition: str) -> str:
+    return _SELECT[table.name] + condition
+
 
 _FIRST = (
     "CREATE TABLE ledger (one INTEGER PRIMARY KEY CHECK (one = 1), data TEXT NOT NULL)",

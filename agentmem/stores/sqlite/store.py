@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_path
-from agentmem.base.filters import Selection
-from agentmem.base.types import Memory, Scope, require_instant
+from agentmem.base.types import Memory, Scope
 from agentmem.stores.base import BaseStore
-from agentmem.stores.rules import Sameness, split_new
-from agentmem.stores.sqlite import erasing, reading, writing
+from agentmem.stores.sqlite import reading, writing
 from agentmem.stores.sqlite.connection import Read, Write
-from agentmem.stores.sqlite.erasing import clean_files, erased_nothing
+from agentmem.stores.sqlite.erasing import clean_files
 from agentmem.stores.sqlite.feed import SqliteFeed
-from agentmem.stores.sqlite.journal import SqliteJournal
 from agentmem.stores.sqlite.opening import Connect, connect_sqlite
 from agentmem.stores.sqlite.pool import Database, MemoryDatabase
-from agentmem.stores.sqlite.reading import FEW, Found, by_rows, few_memories, visible_owners
-from agentmem.stores.sqlite.schema import MIGRATIONS, OWNERS, Step
-from agentmem.stores.sqlite.side import (
-    SqliteArtifacts,
-    SqliteJobs,
-    SqliteLinks,
-    SqliteSettings,
-    SqliteSnapshots,
-)
+from agentmem.stores.sqlite.reading import FEW, few_memories
+from agentmem.stores.sqlite.schema import MIGRATIONS, Step
 from agentmem.stores.sqlite.upkeep import SqliteUpkeep, check_small
-from agentmem.stores.values import Artifact, Durability, Entry, Receipt, Source, check_entries
+from agentmem.stores.tables import OWNERS
+from agentmem.stores.values import Durability, Entry, Receipt, Source, check_entries
+from agentmem.stores.writing import note_source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +35,7 @@ IN_MEMORY = ":memory:"
 T = TypeVar("T")
 
 
-class SqliteStore(BaseStore[Read, Write, Found]):
+class SqliteStore(BaseStore[Read, Write]):
     """A `Store` in one file.
 
     Nothing is created before the first write; until then every read finds
@@ -67,7 +57,6 @@ class SqliteStore(BaseStore[Read, Write, Found]):
         random_bytes: Callable[[int], bytes] = os.urandom,
         migrations: tuple[Step, ...] = MIGRATIONS,
     ) -> None:
-        self._closed = True  # until there is something to close
         in_memory = path == IN_MEMORY
         self.path = Path(IN_MEMORY) if in_memory else Path(require_path(path)).absolute()
         require_choice(durability, get_args(Durability), "durability")
@@ -82,16 +71,9 @@ class SqliteStore(BaseStore[Read, Write, Found]):
             migrations=migrations,
             prepare=partial(_prepare, checked_below_bytes),
         )
-        self.feed = SqliteFeed(self._database)
+        self._wire(self._database)
+        self.feed = SqliteFeed(self._database, reading)
         self.upkeep = SqliteUpkeep(self._database)
-        self.settings = SqliteSettings(self._database)
-        self.jobs = SqliteJobs(self._database)
-        self.snapshots = SqliteSnapshots(self._database)
-        self.artifacts = SqliteArtifacts(self._database)
-        self.links = SqliteLinks(self._database, family="link")
-        self.contradictions = SqliteLinks(self._database, family="contradiction")
-        self.journal = SqliteJournal(self._database)
-        self._closed = False
 
     @property
     def folder(self) -> Path:
@@ -100,82 +82,25 @@ class SqliteStore(BaseStore[Read, Write, Found]):
 
     _reading = _holding = reading
     _writing = writing
-    _erasing = erasing
-
-    def _read(self, call: Callable[[Read], T], /) -> T:
-        with self._database.read() as read:
-            return call(read)
-
-    def _write(self, call: Callable[[Write], T], /) -> T:
-        with self._database.write() as write:
-            return call(write)
-
-    def _remove_artifacts(self, write: Write, scope: Scope, ids: Collection[str], /) -> None:
-        self.artifacts.take_out(write, scope, ids)
 
     # Writing
-
-    def put(
-        self, entries: Iterable[Entry], /, *, artifacts: Sequence[Artifact] = ()
-    ) -> tuple[int, ...]:
-        """Add memories and `artifacts`, all or none; gives the rows of the memories."""
-        batch = list(entries)
-        check_entries(batch)
-        if not batch and not artifacts:
-            return ()
-        with self._database.write() as write:
-            rows = writing.add(write, batch)
-            for artifact in artifacts:
-                self.artifacts.add(write, artifact)
-            return rows
-
-    def put_new(self, entries: Iterable[Entry], /, *, same: Sameness) -> tuple[str, ...]:
-        """Add the memories whose owner has no current one that is the same, all or none.
-
-        Gives the id of each, or of the one that was there, however many
-        threads and processes say the same at once.
-        """
-        batch = list(entries)
-        check_entries(batch)
-        if not batch:
-            return ()
-        with self._database.write() as write:
-            known = writing.of_same_content(write, batch)
-            fresh, ids = split_new(batch, known, same)
-            write.abandoned = not fresh
-            writing.add(write, fresh)
-        return ids
 
     def load(self, batches: Iterable[Sequence[Entry]], *, sources: Iterable[Source] = ()) -> int:
         """Add many batches in one transaction, and the hashes of sources that are not known yet.
 
         Gives how many memories were added. Other writers wait meanwhile.
         """
-        with self._database.write() as write:
+        with self._database.writing() as write:
             added = 0
             for batch in batches:
                 check_entries(batch)
                 added += len(writing.add(write, batch))
             for source in sources:
-                writing.note_source(write, source)
+                note_source(write, source)
             return added
 
-    def delete_all(self, selection: Selection, *, at: datetime) -> int:
-        """Hide everything selected; gives how many."""
-        require_instant(at, "at")
-        return super().delete_all(selection, at=at) if self._database.exists() else 0
-
-    def erase_all(self, selection: Selection, *, at: datetime) -> Receipt:
-        """Remove everything selected for good, deleted and superseded memories included."""
-        require_instant(at, "at")
-        if not self._database.exists():
-            return erased_nothing(at)
-        return super().erase_all(selection, at=at)
-
     def _cleaned(self, receipt: Receipt) -> Receipt:
-        self._database.names.clear()
-        wait = self._database.busy_seconds
-        return replace(receipt, complete=clean_files(self._database, wait_seconds=wait))
+        return replace(receipt, complete=clean_files(self._database))
 
     # Reading
 
@@ -183,11 +108,10 @@ class SqliteStore(BaseStore[Read, Write, Found]):
         """The memories of those rows the reader may see, deleted ones included."""
         keys = [int(row) for row in rows]
         if len(keys) <= FEW:
-            found = few_memories(self._database.ask, self._database.names, keys, scope)
-            if found is not None:
-                return found
-        with self._database.read() as read:
-            return by_rows(read, keys, reader=scope)
+            few = few_memories(self._database.ask, self._database.names, keys, scope)
+            if few is not None:
+                return few
+        return super().get_rows(scope, keys)
 
     def visible_owners(self, scope: Scope, /) -> NDArray[np.int32]:
         """The owners whose rows the reader may see, as numbered in `IndexRows.owner`."""
@@ -196,22 +120,9 @@ class SqliteStore(BaseStore[Read, Write, Found]):
         tally = tuple(self._database.ledger().tally(OWNERS.name))
         found = self._database.names.visible(scope, tally)
         if found is None:
-            with self._database.read() as read:
-                found = self._database.names.keep_visible(scope, tally, visible_owners(read, scope))
+            with self._database.reading() as read:
+                found = self._database.names.keep_visible(scope, tally, read.visible_owners(scope))
         return np.asarray(found, dtype=np.int32)
-
-    # Closing
-
-    def close(self) -> None:
-        """Close the file; a second time does nothing."""
-        self._closed = True
-        self._database.close()
-
-    def __del__(self) -> None:
-        if not self._closed and self._database.has_connections():
-            if not self._database.in_memory:
-                warnings.warn(f"unclosed store {self.path}", ResourceWarning, stacklevel=1)
-            self.close()
 
 
 def _prepare(checked_below_bytes: int, database: Database) -> None:

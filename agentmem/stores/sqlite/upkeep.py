@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import sqlite3
 from collections import Counter
@@ -11,73 +10,45 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any
 
-from agentmem.base.checks import require_text
 from agentmem.base.errors import AgentMemError, InvalidInput, StoreCorrupt, StoreError
 from agentmem.base.types import Scope
 from agentmem.stores.open_files import final_path, new_file
+from agentmem.stores.sqlite import reading, writing
 from agentmem.stores.sqlite.connection import (
     SEAL,
     Connection,
     Ledger,
     Read,
-    Row,
+    Write,
     checked,
-    opened,
+    integers,
     row_checksum,
     translated,
     vectors_tally,
 )
-from agentmem.stores.sqlite.erasing import clean_files, empty_log, erase_rows
+from agentmem.stores.sqlite.erasing import clean_files, empty_log
 from agentmem.stores.sqlite.opening import beside, index_files, require_our_schema
 from agentmem.stores.sqlite.pool import Database
-from agentmem.stores.sqlite.reading import (
-    COLUMN,
-    all_embedders,
-    found_in,
-    rows_by_key,
-    visible_owners,
-)
+from agentmem.stores.sqlite.reading import INTEGERS
 from agentmem.stores.sqlite.schema import (
     CHANGES,
     EMBEDDER_SHIFT,
-    EMBEDDERS,
     EMBEDDINGS,
     INDEXED,
-    MEMORIES,
-    OWNERS,
-    SETTINGS,
-    SOURCES,
-    STRANDS,
     TABLES,
-    Table,
+    select_sql,
 )
-from agentmem.stores.sqlite.side import job_counts, set_value
-from agentmem.stores.values import (
-    EmbedderCoverage,
-    Source,
-    StoreStats,
-    VerifyReport,
-    describes,
-    from_microseconds,
-    to_microseconds,
-    vector_sizes,
-)
+from agentmem.stores.tables import COLUMN, EMBEDDERS, MEMORIES, OWNERS, STRANDS, Row, Table
+from agentmem.stores.upkeep import BaseUpkeep, tells_of
+from agentmem.stores.values import vector_sizes
 
 # ----------------------------------------------------------------------------
 # A full check: every page, every row against its checksum, every table against the ledger.
 
 
 _ROW_MASK = (1 << EMBEDDER_SHIFT) - 1
-_COMPARED = tuple(
-    COLUMN[name]
-    for name in (
-        "owner", "strand", "place", "speaker", "kind", "created_at", "valid_from", "valid_to",
-        "deleted_at", "superseded_by",
-    )
-)  # fmt: skip
 
 
 def check_small(database: Database, *, below_bytes: int) -> None:
@@ -87,7 +58,7 @@ def check_small(database: Database, *, below_bytes: int) -> None:
             return
     except OSError:
         return
-    with database.read() as read:
+    with database.reading() as read:
         for problem in problems(read):
             raise StoreCorrupt(
                 f"{database.path} is damaged: {problem}.", remedy="Restore a backup."
@@ -127,7 +98,7 @@ def each_row(read: Read, table: Table) -> Iterator[Row | Damaged]:
     while True:
         try:
             for row in read.connection.execute(
-                table.select_sql(f"WHERE {table.key} > ? ORDER BY {table.key}"), (last,)
+                select_sql(table, f"WHERE {table.key} > ? ORDER BY {table.key}"), (last,)
             ):
                 last = row[0]
                 yield _tested(table, row)
@@ -138,7 +109,7 @@ def each_row(read: Read, table: Table) -> Iterator[Row | Damaged]:
             last = key
             try:
                 found = read.connection.execute(
-                    table.select_sql(f"WHERE {table.key} = ?"), (key,)
+                    select_sql(table, f"WHERE {table.key} = ?"), (key,)
                 ).fetchone()
             except (sqlite3.Error, UnicodeDecodeError) as error:
                 yield Damaged(key=key, problem=f"cannot be read ({_short(error)})")
@@ -222,10 +193,10 @@ def _disagreements(read: Read) -> Iterator[str]:
         if own is None:
             yield f"row {key} has no terms"
             continue
-        owner, strand, *fields = (row[index] for index in _COMPARED)
+        owner, strand = row[COLUMN["owner"]], row[COLUMN["strand"]]
         if owner not in owners or (strand is not None and strands.get(strand) != owner):
             yield f"row {key} belongs to nobody who is there"
-        if not _described(row, own, owner, strand, *fields):
+        if not tells_of(own[1][:-SEAL], row):
             yield f"the terms of row {key} belong to another state of it"
     while term is not None:
         yield f"row {_key_of(term)} has terms and is not there"
@@ -241,15 +212,6 @@ def _key_of(row: Row | Damaged) -> int:
     return row.key if isinstance(row, Damaged) else int(row[0])
 
 
-def _described(row: Row, terms: Row, owner: int, strand: int | None, *fields: Any) -> bool:
-    written = row[COLUMN["metadata"]]
-    try:
-        metadata = {} if written == "{}" else json.loads(written)
-        return describes(opened(*terms), owner, strand, *fields, metadata)
-    except (ValueError, TypeError, RecursionError, StructError):
-        return False
-
-
 def _stray_vectors(read: Read, keys: set[int]) -> Iterator[str]:
     sizes = {row[0]: vector_sizes(row[3]) for row in _readable(read, EMBEDDERS)}
     for key, data in _readable(read, EMBEDDINGS):
@@ -259,37 +221,16 @@ def _stray_vectors(read: Read, keys: set[int]) -> Iterator[str]:
             yield f"the vector of row {key & _ROW_MASK} is not one of its embedder"
 
 
-_LAST_SYNC = "last_sync"
-_MOST_PROBLEMS = 10_000
-
-
-class SqliteUpkeep:
+class SqliteUpkeep(BaseUpkeep[Read, Write]):
     """`Upkeep` over the file."""
 
     def __init__(self, database: Database) -> None:
+        super().__init__(database, reading, writing, location=str(database.path))
         self._database = database
 
-    def stats(self, scope: Scope | None = None) -> StoreStats:
-        """Sizes and counts, of what `scope` can see; without one, of the whole store."""
-        with self._database.read() as read:
-            owners = None if scope is None else visible_owners(read, scope)
-            counted = _count_rows(read, owners)
-            sync = read.rows(SETTINGS, "WHERE name = ?", (_LAST_SYNC,))
-            ((version,),) = read.execute("PRAGMA user_version")
-            return StoreStats(
-                documents=sum(1 for s in read.rows(SOURCES, "") if _within(s[1], owners)),
-                chunks=sum(counted["kinds"].values()),
-                kinds=counted["kinds"],
-                deleted=counted["deleted"],
-                superseded=counted["superseded"],
-                bytes=self._bytes(read),
-                last_sync=from_microseconds(int(sync[0][2])) if sync else None,
-                embedders=tuple(_coverage(read, owners)),
-                jobs=job_counts(read, owners),
-                seq=read.ledger.seq(),
-                schema_version=version,
-                location=str(self._database.path),
-            )
+    def _size(self, read: Read) -> dict[str, Any]:
+        ((version,),) = read.execute("PRAGMA user_version")
+        return {"bytes": self._bytes(read), "seq": read.ledger.seq(), "schema_version": version}
 
     def _bytes(self, read: Read) -> int:
         if self._database.in_memory:
@@ -303,69 +244,24 @@ class SqliteUpkeep:
                 total += file.stat().st_size
         return total
 
-    def sources(self, scope: Scope | None = None) -> tuple[Source, ...]:
-        """The sources `scope` can see, with the hash of their newest content."""
-        with self._database.read() as read:
-            owners = None if scope is None else visible_owners(read, scope)
-            found = [
-                row for row in read.rows(SOURCES, "ORDER BY source") if _within(row[1], owners)
-            ]
-            owner_of = read.names.owners(read, [row[1] for row in found])
-            return tuple(
-                Source(
-                    url=url,
-                    title=title,
-                    content_hash=content_hash,
-                    visibility=owner_of[owner][0],
-                    scope=owner_of[owner][1],
-                    synced_at=from_microseconds(synced),
-                )
-                for _, owner, url, title, content_hash, synced in found
-            )
+    def _covered(self, read: Read, embedder: int, scope: Scope | None) -> tuple[int, int]:
+        whose = "" if scope is None else f"AND m.owner IN {INTEGERS}"
+        owners = () if scope is None else (integers(read.visible_owners(scope)),)
+        ((vectors, rows),) = read.execute(
+            "SELECT count(e.key), count(*) FROM memories AS m LEFT JOIN embeddings AS e "  # noqa: S608 # our own names
+            f"ON e.key = ? + m.row WHERE m.deleted_at IS NULL {whose}",
+            (embedder << EMBEDDER_SHIFT, *owners),
+        )
+        return vectors, rows - vectors
 
-    def owners(self, memory_id: str | None = None, /) -> tuple[Scope, ...]:
-        """Everybody who has a memory, or who has that one, be it deleted."""
-        with self._database.read() as read:
-            if memory_id is None:
-                rows = read.execute("SELECT DISTINCT owner FROM memories")
-            else:
-                wanted = require_text(memory_id, "id")
-                rows = read.execute("SELECT owner FROM memories WHERE id = ?", (wanted,))
-            found = [owner for (owner,) in rows]
-            named = read.names.owners(read, found)
-            return tuple(dict.fromkeys(named[owner][1] for owner in found))
+    def _problems(self, read: Read) -> Iterator[str]:
+        return problems(read)
 
-    def users(self) -> dict[str | None, int]:
-        """How many memories hold of each user, most first; `None` has those of nobody named."""
-        with self._database.read() as read:
-            found = read.execute(
-                "SELECT owner, count(*) FROM memories "
-                "WHERE deleted_at IS NULL AND superseded_by IS NULL GROUP BY owner"
-            )
-            counts: dict[int, int] = dict(found)
-            named = read.names.owners(read, list(counts))
-        users: Counter[str | None] = Counter()
-        for owner, number in counts.items():
-            users[named[owner][1].user_id] += number
-        return dict(sorted(users.items(), key=lambda one: (-one[1], one[0] or "")))
-
-    def verify(self) -> VerifyReport:
-        """A check of every page, row, checksum and cross-reference."""
-        try:
-            with self._database.read() as read:
-                found = tuple(problem for problem, _ in zip(
-                    problems(read), range(_MOST_PROBLEMS), strict=False
-                ))  # fmt: skip
-                tallies = read.ledger.tallies
-                counts = {table.name: tallies.get(table.name, [0])[0] for table in TABLES}
-                counts[EMBEDDINGS.name] = sum(
-                    tally[0]
-                    for name, tally in tallies.items()
-                    if name.startswith(f"{EMBEDDINGS.name}:")
-                )
-        except StoreCorrupt as error:
-            return VerifyReport(problems=(error.message,), counts={})
-        return VerifyReport(problems=found, counts=counts)
+    def _counts(self, read: Read) -> dict[str, int]:
+        counts = dict.fromkeys((table.name for table in TABLES), 0)
+        for name, (count, *_) in read.ledger.tallies.items():
+            counts[name.partition(":")[0]] += count  # vectors are counted by embedder
+        return counts
 
     def vacuum(self) -> None:
         """Give unused space back to the device."""
@@ -375,8 +271,7 @@ class SqliteUpkeep:
     def sync(self, *, at: datetime) -> None:
         """Move the log into the file, finish erasures, and note the moment."""
         clean_files(self._database, wait_seconds=0)
-        with self._database.write() as write:
-            set_value(write, _LAST_SYNC, str(to_microseconds(at, "at")))
+        super().sync(at=at)
         empty_log(self._database, wait_seconds=0)
 
     def backup(self, path: Path, /) -> None:
@@ -386,7 +281,7 @@ class SqliteUpkeep:
             if target.exists():
                 raise _taken(target)
             target.parent.mkdir(parents=True, exist_ok=True)
-            with self._database.read() as read, new_file(target, replace=False) as temporary:
+            with self._database.reading() as read, new_file(target, replace=False) as temporary:
                 write_copy(read.connection, temporary)
         except FileExistsError:
             raise _taken(target) from None
@@ -397,29 +292,15 @@ class SqliteUpkeep:
                 f"{target} cannot be written ({error.strerror}).", remedy="Use another folder."
             ) from error
 
-    def purge(self, *, deleted_before: datetime) -> int:
-        """Remove for good what was deleted before a moment; gives how many rows went."""
-        moment = to_microseconds(deleted_before, "deleted_before")
-        with self._database.write() as write:
-            found = write.execute(
-                "SELECT row FROM memories WHERE deleted_at IS NOT NULL AND deleted_at < ?",
-                (moment,),
-            )
-            rows = rows_by_key(write, [row for (row,) in found])
-            if not rows:
-                write.abandoned = True
-                return 0
-            erase_rows(write, found_in(write, rows), at=deleted_before)
-        self._database.names.clear()
-        clean_files(self._database, wait_seconds=self._database.busy_seconds)
-        return len(rows)
+    def _cleaned(self) -> None:
+        clean_files(self._database)
 
 
 def write_copy(source: Connection, target: Path) -> None:
     """Fill an empty file with what `source` sees, as a state of its own.
 
     The copy's ledger is marked, so that a log of the original is never taken
-    for the copy's (see `logs.py`).
+    for the copy's (see `opening.py`).
     """
     if not isinstance(source, sqlite3.Connection):
         raise StoreError("This store's driver cannot make backups.")
@@ -443,39 +324,3 @@ def write_copy(source: Connection, target: Path) -> None:
 
 def _taken(target: Path) -> InvalidInput:
     return InvalidInput("path", str(target), "exists already", remedy="Use a new name.")
-
-
-def _within(owner: int, owners: list[int] | None) -> bool:
-    return owners is None or owner in owners
-
-
-def _count_rows(read: Read, owners: list[int] | None) -> dict[str, Any]:
-    kinds: dict[str, int] = {}
-    deleted = superseded = 0
-    for owner, kind, is_deleted, is_superseded, count in read.execute(
-        "SELECT owner, kind, deleted_at IS NOT NULL, superseded_by IS NOT NULL, count(*) "
-        "FROM memories GROUP BY 1, 2, 3, 4"
-    ):
-        if not _within(owner, owners):
-            continue
-        if is_deleted:
-            deleted += count
-        elif is_superseded:
-            superseded += count
-        else:
-            kinds[kind] = kinds.get(kind, 0) + count
-    return {"kinds": kinds, "deleted": deleted, "superseded": superseded}
-
-
-def _coverage(read: Read, owners: list[int] | None) -> Iterator[EmbedderCoverage]:
-    for number, embedder in all_embedders(read).items():
-        vectors = missing = 0
-        for owner, has, count in read.execute(
-            "SELECT m.owner, e.key IS NOT NULL, count(*) FROM memories AS m LEFT JOIN embeddings "
-            "AS e ON e.key = ? + m.row WHERE m.deleted_at IS NULL GROUP BY 1, 2",
-            (number << EMBEDDER_SHIFT,),
-        ):
-            if _within(owner, owners):
-                vectors += count if has else 0
-                missing += 0 if has else count
-        yield EmbedderCoverage(embedder=embedder, vectors=vectors, missing=missing)

@@ -6,61 +6,36 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from typing import Any
 
 from agentmem.base.errors import DuplicateRecord
 from agentmem.base.protocols import EmbedderId
-from agentmem.base.types import UNUSED, Memory, is_cold, memory_to_fields
-from agentmem.stores.rows import Owner, memory_values, owned_by, usage_values
-from agentmem.stores.rules import Edge, refuse_cycles, supersession_edges
+from agentmem.base.types import UNUSED, Memory, Usage, is_cold
+from agentmem.stores.rows import Owner, in_strand, memory_values, owned_by, usage_values
+from agentmem.stores.rules import supersession_edges
+from agentmem.stores.side import set_value
 from agentmem.stores.sqlite.connection import (
     CONSTRAINT,
-    Read,
-    Row,
     Write,
     code_of,
-    corrupt,
+    integers,
     opened,
     seal,
     vector_key,
     vectors_tally,
 )
 from agentmem.stores.sqlite.reading import (
-    COLUMN,
-    INTEGERS,
-    Found,
-    all_embedders,
-    find_owner,
-    found_in,
-    integers,
     intern_embedder,
-    intern_owner,
     intern_strands,
     pack_text,
     read_memories,
     rows_by_id,
 )
-from agentmem.stores.sqlite.schema import (
-    COLD,
-    EMBEDDINGS,
-    HISTORY,
-    INDEXED,
-    MEMORIES,
-    SOURCES,
-    STRANDS,
-    USAGE,
-)
-from agentmem.stores.values import (
-    Entry,
-    Source,
-    SourceReport,
-    pack,
-    pack_terms,
-    shortest,
-    to_microseconds,
-    unpack_terms,
-    write_json,
-)
+from agentmem.stores.sqlite.schema import COLD, EMBEDDINGS, INDEXED
+from agentmem.stores.tables import COLUMN, MEMORIES, USAGE, Found, Place, Row, corrupt, place_in
+from agentmem.stores.upkeep import all_embedders
+from agentmem.stores.values import Entry, flags_of, pack, pack_terms, shortest, unpack_terms
+from agentmem.stores.writing import keep_version, refuse_circles
 
 _SAME_PLACE = """
     SELECT row FROM memories
@@ -72,20 +47,16 @@ _LATER_PLACE = """
     WHERE owner = ? AND strand = ? AND place > ? AND deleted_at IS NULL
     ORDER BY place, row LIMIT 1
 """
-_NEWER = """
-    SELECT superseded_by FROM memories WHERE id = ?1 AND superseded_by IS NOT NULL
-    UNION SELECT id FROM memories WHERE supersedes = ?1
-"""
+ERASE_PENDING = "erase_pending"
+"""The setting that says that what was erased is still to be taken out of the files."""
 _SAME_CONTENT = """
     WHERE content_hash IN (SELECT value FROM json_each(?))
     AND owner IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL
 """
-Place = tuple[int, int | None, int, int]
-"""Owner, strand, place and row: where a memory stands among its neighbours."""
 
 
-def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> tuple[int, ...]:
-    """Store checked entries under new rows; of a `new_source` there is no strand yet."""
+def add(write: Write, entries: Sequence[Entry], *, last: bool = False) -> tuple[int, ...]:
+    """Store checked entries under new rows."""
     if not entries:
         return ()
     edges = [
@@ -96,11 +67,7 @@ def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> 
     ]
     refuse_circles(write, edges)
     owners = _owners_of(write, entries)
-    strands = _strands_of(
-        write,
-        list(zip(owners, [e.memory for e in entries], strict=True)),
-        all_new=new_source,
-    )
+    strands = _strands_of(write, list(zip(owners, [e.memory for e in entries], strict=True)))
     rows = write.take(MEMORIES, len(entries))
     stored: list[Row] = []
     blobs: list[Row] = []
@@ -109,7 +76,8 @@ def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> 
         stored.append((row, memory.id, owner, strand, *place_text(write, row, memory)))
         blob = pack(entry, owner=owner, strand=strand or 0)
         blobs.append((row, seal(row, blob)))
-    moved = followers(write, [place(row) for row in stored if row[3] in strands.old], new=True)
+    old = [place_in(row) for row in stored if row[3] in strands.old]
+    moved = followers(write, old, new=True)
     _insert_memories(write, stored)
     write.insert(INDEXED, blobs)
     used = [
@@ -127,7 +95,7 @@ def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> 
     return tuple(rows)
 
 
-def of_same_content(write: Write, entries: Sequence[Entry]) -> list[Memory]:
+def same_content(write: Write, entries: Sequence[Entry]) -> list[Memory]:
     """What the owners of `entries` have with the content of one of them, deleted ones left out."""
     condition = _SAME_CONTENT
     if all(entry.memory.kind != "page" for entry in entries):
@@ -171,7 +139,7 @@ def _owners_of(write: Write, entries: Sequence[Entry]) -> list[int]:
         if not same or last is None or memory.visibility != last.visibility:
             owner = owned_by(memory)
             if owner not in known:
-                known[owner] = intern_owner(write, owner)
+                known[owner] = write.owner_number(owner)
             number, last = known[owner], memory
         found.append(number)
     return found
@@ -183,15 +151,13 @@ class _Strands:
         self.old = old
 
 
-def _strands_of(
-    write: Write, owned: Sequence[tuple[int, Memory]], *, all_new: bool = False
-) -> _Strands:
+def _strands_of(write: Write, owned: Sequence[tuple[int, Memory]]) -> _Strands:
     wanted = [
         (owner, memory.source_url, memory.session) if memory.source_url or memory.session else None
         for owner, memory in owned
     ]
     named = dict.fromkeys(strand for strand in wanted if strand is not None)
-    numbers, new = intern_strands(write, named, all_new=all_new)
+    numbers, new = intern_strands(write, named)
     return _Strands(
         [None if strand is None else numbers[strand] for strand in wanted],
         set(numbers.values()) - new,
@@ -204,11 +170,16 @@ def _add_vectors(write: Write, rows: Iterable[int], entries: Sequence[Entry]) ->
         for embedder, vector in entry.vectors:
             by_embedder.setdefault(embedder, []).append((row, vector))
     for embedder, given in by_embedder.items():
-        number = intern_embedder(write, embedder)
-        short = shortest([vector for _, vector in given])
-        keys = [vector_key(number, row) for row, _ in given]
-        packed = [(key, seal(key, data)) for key, data in zip(keys, short, strict=True)]
-        write.insert(EMBEDDINGS, packed, tally=vectors_tally(number))
+        store_vectors(write, embedder, given)
+
+
+def store_vectors(write: Write, embedder: EmbedderId, given: Sequence[tuple[int, bytes]]) -> None:
+    """Keep packed vectors of rows that have none in this space."""
+    number = intern_embedder(write, embedder)
+    short = shortest([vector for _, vector in given])
+    keys = [vector_key(number, row) for row, _ in given]
+    packed = [(key, seal(key, data)) for key, data in zip(keys, short, strict=True)]
+    write.insert(EMBEDDINGS, packed, tally=vectors_tally(number))
 
 
 def remove_vectors(write: Write, rows: Iterable[int]) -> int:
@@ -218,11 +189,6 @@ def remove_vectors(write: Write, rows: Iterable[int]) -> int:
         len(write.delete(EMBEDDINGS, [vector_key(n, row) for row in keys], tally=vectors_tally(n)))
         for n in all_embedders(write)
     )
-
-
-def place(row: Row) -> Place:
-    """Where a stored row stands."""
-    return row[COLUMN["owner"]], row[COLUMN["strand"]], row[COLUMN["place"]], row[0]
 
 
 def followers(write: Write, places: Iterable[Place], *, new: bool = False) -> set[int]:
@@ -246,17 +212,6 @@ def followers(write: Write, places: Iterable[Place], *, new: bool = False) -> se
     return found
 
 
-def newer_than(write: Write, memory_id: str) -> list[str]:
-    """The ids of those that stand for this memory directly."""
-    return [newer for (newer,) in write.execute(_NEWER, (memory_id,))]
-
-
-def refuse_circles(write: Write, edges: Sequence[Edge]) -> None:
-    """Refuse edges that close a circle (P38)."""
-    if edges:
-        refuse_cycles(edges, lambda memory_id: newer_than(write, memory_id))
-
-
 def rewrite(
     write: Write, old: Found, memory: Memory, *, entry: Entry | None = None, relink: bool = True
 ) -> None:
@@ -265,26 +220,38 @@ def rewrite(
     With `relink`, the rows that follow its old and new place are logged.
     """
     row = old.columns
-    owner = intern_owner(write, owned_by(memory))
-    (strand,) = _strands_of(write, [(owner, memory)]).numbers
-    columns = place_text(write, row[0], memory, old=row)
-    values = (row[0], memory.id, owner, strand, *columns)
-    places = {place(row), place(values)}
-    moved = len(places) > 1 or (memory.deleted_at is None) != (row[COLUMN["deleted_at"]] is None)
+    owner, strand = old.owner, old.strand
+    if in_strand(memory) != in_strand(old.memory):
+        owner = write.owner_number(owned_by(memory))
+        (strand,) = _strands_of(write, [(owner, memory)]).numbers
+    values = (row[0], memory.id, owner, strand, *place_text(write, row[0], memory, old=row))
+    places = {old.place, place_in(values)}
+    moved = len(places) > 1 or (memory.deleted_at is None) != (old.memory.deleted_at is None)
     after = followers(write, places) if moved and relink else set()
-    changed = dict(zip(MEMORIES.columns, values, strict=True))
-    write.change(MEMORIES, row, **changed)
-    found = write.rows(INDEXED, "WHERE row = ?", (row[0],))
-    if not found:
-        raise corrupt(f"the terms of row {row[0]} are missing")
-    blob = found[0]
+    write.change(MEMORIES, row, **dict(zip(MEMORIES.columns, values, strict=True)))
     if entry is None:
-        kept = unpack_terms(opened(row[0], blob[1]))
-        packed = pack_terms(memory, **kept, owner=owner, strand=strand or 0)
+        if len(places) > 1 or _told(memory) != _told(old.memory):
+            blob = _terms(write, row[0])
+            kept = unpack_terms(opened(*blob))
+            packed = pack_terms(memory, **kept, owner=owner, strand=strand or 0)
+            write.change(INDEXED, blob, data=seal(row[0], packed))
     else:
         packed = pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
-    write.change(INDEXED, blob, data=seal(row[0], packed))
+        write.change(INDEXED, _terms(write, row[0]), data=seal(row[0], packed))
     write.log("update", after - {row[0]})
+
+
+def _terms(write: Write, row: int) -> Row:
+    found = write.rows(INDEXED, "WHERE row = ?", (row,))
+    if not found:
+        raise corrupt(f"the terms of row {row} are missing")
+    return found[0]
+
+
+def _told(memory: Memory) -> tuple[Any, ...]:
+    """What the terms of a row tell of its memory beside where it stands."""
+    moments = memory.created_at, memory.valid_from, memory.valid_to
+    return flags_of(memory), memory.kind, memory.speaker, *moments
 
 
 def renew(write: Write, old: Found, memory: Memory, entry: Entry) -> None:
@@ -302,108 +269,33 @@ def renew(write: Write, old: Found, memory: Memory, entry: Entry) -> None:
     _add_vectors(write, [old.row], [entry])
 
 
-def keep_version(write: Write, row: int, old: Memory, at: datetime) -> None:
-    """Remember what a memory was until `at`."""
-    (version,) = write.take(HISTORY)
-    data = write_json(memory_to_fields(old), "memory")
-    write.insert(HISTORY, [(version, row, to_microseconds(at, "at"), data)])
-
-
-def hide(write: Write, found: Sequence[Found], at: datetime | None) -> int:
-    """Mark rows as deleted at `at`, or as there again (None)."""
-    write.abandoned = not found
-    # Before anything is marked: a row that is hidden next has its follower close by.
-    moved = followers(write, [place(row) for row, _ in found])
-    for one in found:
-        rewrite(write, one, replace(one.memory, deleted_at=at), relink=False)
-    rows = [one.row for one in found]
-    write.log("delete" if at is not None else "update", rows)
-    write.log("update", moved - set(rows))
-    if at is not None:
-        forget_empty_sources(write, {row[COLUMN["strand"]] for row, _ in found} - {None})
-    return len(found)
-
-
-def forget_empty_sources(write: Write, strands: Collection[int]) -> None:
-    """Forget the content hash of sources that have no chunk left, so they can come again."""
-    touched = {
-        (owner, url)
-        for _, owner, url, _ in write.rows(
-            STRANDS, f"WHERE strand IN {INTEGERS}", (integers(strands),)
-        )
-        if url
-    }
-    for owner, url in touched:
-        left = write.execute(
-            "SELECT 1 FROM strands AS s JOIN memories AS m ON m.owner = s.owner "
-            "AND m.strand = s.strand WHERE s.url = ? AND s.owner = ? "
-            "AND m.deleted_at IS NULL LIMIT 1",
-            (url, owner),
-        )
-        if not left:
-            keys = write.rows(SOURCES, "WHERE url = ? AND owner = ?", (url, owner))
-            write.delete(SOURCES, [row[0] for row in keys])
-
-
-def has_source(read: Read, source: Source) -> bool:
-    """Whether the owner's page with this url has this very content."""
-    owner = find_owner(read, (source.visibility, source.scope))
-    known = read.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner))
-    return bool(known) and known[0][4] == source.content_hash
-
-
-def replace_source(
-    write: Write, source: Source, entries: Sequence[Entry], *, at: datetime
-) -> SourceReport:
-    """Make `entries` the only chunks of a source; nothing when its content is the same (P6)."""
-    owner = intern_owner(write, (source.visibility, source.scope))
-    known = write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner))
-    if known and known[0][4] == source.content_hash:
-        write.abandoned = True
-        return SourceReport(unchanged=True, added=0, removed=0)
-    moment = to_microseconds(at, "at")
-    before = write.rows(STRANDS, "WHERE url = ? AND owner = ?", (source.url, owner))
-    old = _chunks_in(write, owner, [strand for strand, *_ in before]) if before else []
-    if old:
-        hide(write, found_in(write, old), at)
-        known = write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner))
-    add(write, entries, new_source=not before)
-    write.delete(SOURCES, [row[0] for row in known])
-    _insert_source(write, source, owner, moment)
-    return SourceReport(unchanged=False, added=len(entries), removed=len(old))
-
-
-def _chunks_in(write: Write, owner: int, strands: Sequence[int]) -> list[Row]:
-    """The rows of these strands that are not deleted, tested, in the order they came."""
-    return write.rows(
-        MEMORIES,
-        f"WHERE owner = ? AND strand IN {INTEGERS} AND deleted_at IS NULL ORDER BY row",
-        (owner, integers(strands)),
-    )
-
-
-def _insert_source(write: Write, source: Source, owner: int, moment: int) -> None:
-    (key,) = write.take(SOURCES)
-    write.insert(SOURCES, [(key, owner, source.url, source.title, source.content_hash, moment)])
-
-
-def note_source(write: Write, source: Source) -> None:
-    """Keep the hash of a source whose chunks came some other way, unless it has one."""
-    owner = intern_owner(write, (source.visibility, source.scope))
-    if not write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner)):
-        moment = 0 if source.synced_at is None else to_microseconds(source.synced_at)
-        _insert_source(write, source, owner, moment)
+def set_usage(write: Write, row: int, usage: Usage) -> None:
+    """Write the counts of a row over those that stand there."""
+    write.delete(USAGE, [row])
+    if usage != UNUSED:
+        write.insert(USAGE, [(row, *usage_values(usage))])
 
 
 def count_usage(
     write: Write, found: Sequence[Found], *, retrieved: int, cited: int, ignored: int, at: int
 ) -> None:
     """Add to the counts; the moment never goes back."""
-    write.abandoned = not found
-    rows: list[Row] = []
     for row, memory in found:
         before = usage_values(memory.usage)
         last = at if before[3] is None else max(at, before[3])
-        rows.append((row[0], before[0] + retrieved, before[1] + cited, before[2] + ignored, last))
-    write.delete(USAGE, [row[0] for row in rows])
-    write.insert(USAGE, rows)
+        counts = (before[0] + retrieved, before[1] + cited, before[2] + ignored)
+        write.delete(USAGE, [row[0]])
+        write.insert(USAGE, [(row[0], *counts, last)])
+
+
+def remove_rows(write: Write, found: Sequence[Found]) -> int:
+    """Take memories out with all that is kept of them alone; gives how many vectors went."""
+    rows = [one.row for one in found]
+    for table in (USAGE, INDEXED, COLD, MEMORIES):
+        write.delete(table, rows)
+    return remove_vectors(write, rows)
+
+
+def after_erasing(write: Write, owners: Collection[int]) -> None:
+    """Note that the files are to be cleaned: see `clean_files`."""
+    set_value(write, ERASE_PENDING, "yes")

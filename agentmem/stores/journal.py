@@ -1,0 +1,282 @@
+"""Revisions of a store: applied in one transaction, written down, and taken back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from agentmem.base.checks import require_count, require_text
+from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord, RecordNotFound
+from agentmem.base.types import Memory, Scope, visible
+from agentmem.stores.rules import (
+    KEPT_RUNS,
+    Item,
+    JournalEntry,
+    Relation,
+    Revision,
+    Undone,
+    added_item,
+    digest,
+    link_state,
+    plan_relation,
+    plan_undo,
+    planned_changes,
+    require_revision,
+    revised,
+)
+from agentmem.stores.side import find_link, get_value, link_values, newest, set_value
+from agentmem.stores.tables import (
+    JOURNAL,
+    JOURNAL_ITEMS,
+    LINKS,
+    Found,
+    Reads,
+    Row,
+    TableReader,
+    Tables,
+    TableWriter,
+    Writes,
+)
+from agentmem.stores.values import from_microseconds, to_microseconds, write_json
+from agentmem.stores.writing import hide, refuse_circles
+
+W = TypeVar("W", bound=TableWriter)
+
+
+class StoredJournal(Generic[W]):
+    """`Journal` of a store."""
+
+    def __init__(self, tables: Tables[TableReader, W], reads: Reads[W], writes: Writes[W]) -> None:
+        self._tables = tables
+        self._reads = reads
+        self._writes = writes
+
+    def apply(self, scope: Scope, revision: Revision, *, at: datetime) -> JournalEntry:
+        """Make all the changes, or none when a memory is no longer what was planned for."""
+        require_revision(scope, revision, at)
+        moment = to_microseconds(at, "at")
+        report = write_json(revision.report, "report")
+        planned = planned_changes(revision)
+
+        def change(write: W) -> int:
+            owner = write.owner_number(("private", scope))
+            entry = write.add(
+                JOURNAL,
+                id=revision.id,
+                owner=owner,
+                kind=revision.kind,
+                created_at=moment,
+                undone_at=None,
+                report=report,
+                mark="",
+            )
+            if entry is None:
+                raise DuplicateRecord(revision.id)
+            new = self._writes.add(write, revision.added)
+            rows = self._change(write, scope, planned)
+            kept = [
+                *(item for _, _, item in planned),
+                *(added_item(e.memory) for e in revision.added),
+            ]
+            items: list[Row] = [
+                (row, None, "", write_json(item, "item"))
+                for row, item in zip((*rows, *new), kept, strict=True)
+            ]
+            items += self._relate(write, scope, revision.relations)
+            _keep_items(write, entry, items)
+            write.log("update", rows)
+            _forget_old(write, owner, revision.kind)
+            if revision.mark:
+                _set_mark(write, entry, revision.mark)
+            return len(items)
+
+        return JournalEntry(
+            id=revision.id,
+            kind=revision.kind,
+            created_at=from_microseconds(moment),
+            report=json.loads(report),
+            scope=scope,
+            items=self._tables.write(change),
+        )
+
+    def undo(self, scope: Scope, journal_id: str, *, at: datetime) -> Undone:
+        """Put back what the run changed, except what somebody changed since."""
+        require_text(journal_id, "journal_id")
+        moment = to_microseconds(at, "at")
+
+        def take_back(write: W) -> Undone:
+            run = _find(write, scope, journal_id, lock=True)
+            if run[5] is not None:
+                raise AlreadyUndone(journal_id)
+            items = write.find(JOURNAL_ITEMS, {"entry": run[0]}, order="t.item")
+            memories = {
+                row: json.loads(data) for _, _, row, other, _, data in items if other is None
+            }
+            removed, count, left = self._restore(write, scope, memories, at=at)
+            relations, left_too = _unrelate(write, [item for item in items if item[3] is not None])
+            _unset_mark(write, run[7])
+            write.change(JOURNAL, run, undone_at=moment, mark="")
+            write.remove(JOURNAL_ITEMS, {"entry": run[0]})
+            return Undone(
+                id=journal_id,
+                restored=count,
+                relations=relations,
+                removed=removed,
+                left=(*left, *left_too),
+            )
+
+        return self._tables.write(take_back)
+
+    def get(self, scope: Scope, journal_id: str, /) -> JournalEntry:
+        """The run with this id."""
+        require_text(journal_id, "journal_id")
+        return self._tables.read(lambda read: _entries(read, [_find(read, scope, journal_id)])[0])
+
+    def recent(self, scope: Scope, *, limit: int = 20) -> tuple[JournalEntry, ...]:
+        """The newest runs, newest first."""
+        most = require_count(limit, "limit")
+        return self._tables.read(
+            lambda read: _entries(read, newest(read, JOURNAL, {"owner": scope}, limit=most))
+        )
+
+    # -- memories ---------------------------------------------------------------------
+
+    def _change(
+        self, write: W, scope: Scope, planned: Sequence[tuple[Memory, Memory, Item]]
+    ) -> list[int]:
+        found = self._reads.by_ids(write, [before.id for before, _, _ in planned], lock=True)
+        edges: list[tuple[str, str]] = []
+        for before, after, item in planned:
+            one = found.get(before.id)
+            if one is None or not visible(one.memory, scope):
+                raise ChangedMeanwhile(before.id)
+            if "superseded_by" in item.get("fields", ()) and after.superseded_by is not None:
+                edges.append((before.id, after.superseded_by))
+            self._write_fields(write, one, revised(one.memory, before, after, item))
+        refuse_circles(write, edges)
+        return [found[before.id].row for before, _, _ in planned]
+
+    def _restore(
+        self, write: W, scope: Scope, known: dict[int, Item], *, at: datetime
+    ) -> tuple[int, int, list[str]]:
+        found = self._reads.by_rows(write, known, lock=True)
+        plan = plan_undo({row: one.memory for row, one in found.items()}, known, scope)
+        for row, new in plan.changed.items():
+            self._write_fields(write, found[row], new)
+        write.log("update", list(plan.changed))
+        if plan.gone:
+            hide(self._writes, write, [found[row] for row in plan.gone], at)
+        return len(plan.gone), len(plan.changed), list(plan.left)
+
+    def _write_fields(self, write: W, old: Found, new: Memory) -> None:
+        """Store `new` in the place of `old`, which has the same text, owner and place."""
+        self._writes.rewrite(write, old, new, relink=False)
+        if new.usage != old.memory.usage:
+            self._writes.set_usage(write, old.row, new.usage)
+
+    # -- relations --------------------------------------------------------------------
+
+    def _relate(self, write: W, scope: Scope, relations: Sequence[Relation]) -> list[Row]:
+        ids = [i for r in relations for i in (r.link.first_id, r.link.second_id)]
+        found = self._reads.by_ids(write, ids)
+        items: list[Row] = []
+        for relation in relations:
+            link = relation.link
+            for memory_id in (link.first_id, link.second_id):
+                if memory_id not in found or not visible(found[memory_id].memory, scope):
+                    raise ChangedMeanwhile(memory_id)
+            first, second = found[link.first_id].row, found[link.second_id].row
+            there = find_link(write, relation.family, (first, second), link.relation)
+            what, item = plan_relation(relation, None if there is None else _state_of(there))
+            if what == "add":
+                values = link_values(link)
+                write.add(LINKS, family=relation.family, first=first, second=second, **values)
+            elif there is not None and what == "change":
+                _set_state(write, there, link_state(link))
+            if what != "keep":
+                items.append((first, second, relation.family, item))
+        return items
+
+
+def _find(read: TableReader, scope: Scope, journal_id: str, *, lock: bool = False) -> Row:
+    found = read.find(JOURNAL, {"id": journal_id, "owner": scope}, lock=lock)
+    if not found:
+        raise RecordNotFound(journal_id, what="run", seen_with="consolidate --log")
+    return found[0]
+
+
+def _entries(read: TableReader, runs: Sequence[Row]) -> tuple[JournalEntry, ...]:
+    counts: dict[int, int] = dict(
+        read.ask("entry, count(*)", JOURNAL_ITEMS, {"entry": [r[0] for r in runs]}, group="entry")
+    )
+    return tuple(
+        JournalEntry(
+            id=run_id,
+            kind=kind,
+            created_at=from_microseconds(created_at),
+            undone_at=None if undone_at is None else from_microseconds(undone_at),
+            report=json.loads(report),
+            scope=read.owners([owner])[owner][1],
+            items=counts.get(entry, 0),
+        )
+        for entry, run_id, owner, kind, created_at, undone_at, report, _ in runs
+    )
+
+
+def _keep_items(write: TableWriter, entry: int, items: Sequence[Row]) -> None:
+    names = JOURNAL_ITEMS.columns[1:]
+    write.add_all(JOURNAL_ITEMS, [dict(zip(names, (entry, *i), strict=True)) for i in items])
+
+
+def _state_of(row: Row) -> Any:
+    settled = None if row[7] is None else from_microseconds(row[7]).isoformat()
+    return [row[6], settled]
+
+
+def _set_state(write: TableWriter, row: Row, state: Any) -> None:
+    note, settled = state
+    moment = None if settled is None else to_microseconds(datetime.fromisoformat(settled))
+    write.change(LINKS, row, note=note, settled_at=moment)
+
+
+def _unrelate(write: TableWriter, items: Sequence[Row]) -> tuple[int, list[str]]:
+    count = 0
+    left: list[str] = []
+    for _, _, first, second, family, data in items:
+        kept = json.loads(data)
+        there = find_link(write, family, (first, second), kept["relation"])
+        if there is None or digest(_state_of(there)) != kept["after"]:
+            left.append(f"{family} {kept['relation']}")
+            continue
+        if kept["before"] is None:
+            write.remove(LINKS, {"link": there[0]})
+        else:
+            _set_state(write, there, kept["before"])
+        count += 1
+    return count, left
+
+
+def _set_mark(write: TableWriter, entry: int, name: str) -> None:
+    before = get_value(write, name)
+    now = str(write.seq())
+    set_value(write, name, now)
+    for run in write.find(JOURNAL, {"entry": entry}):
+        write.change(JOURNAL, run, mark=json.dumps([name, before, now]))
+
+
+def _unset_mark(write: TableWriter, written: str) -> None:
+    if written:
+        name, before, after = json.loads(written)
+        if get_value(write, name) == after:
+            set_value(write, name, before)
+
+
+def _forget_old(write: TableWriter, owner: int, kind: str) -> None:
+    # By kind: what is learned every turn must not push out last week's consolidation.
+    runs = write.ask("entry", JOURNAL, {"owner": owner, "kind": kind}, order="entry DESC")
+    old = [entry for (entry,) in runs[KEPT_RUNS:]]
+    if old:
+        write.remove(JOURNAL_ITEMS, {"entry": old})
+        write.remove(JOURNAL, {"entry": old})

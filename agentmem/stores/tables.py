@@ -1,0 +1,574 @@
+"""The tables every store has, and the few things a transaction does with their rows.
+
+A file and a database keep the same rows under the same numbers. What is kept beside the
+memories, the journal and erasing are therefore written once, over `TableReader` and `TableWriter`;
+a back end says how a row is found, added, changed and removed.
+
+Conditions are SQL that every back end reads: `:name` stands for a value, `IN :name` for one of
+several, or for the owners that a `Scope` may see; `[m]` says that the rows of the table `m` are
+of this store. The table that is asked is `t`.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+
+from agentmem.base.errors import StoreCorrupt
+from agentmem.base.filters import (
+    ALL_VISIBILITIES,
+    ALWAYS,
+    MEMORY_FIELDS,
+    And,
+    Compare,
+    Filter,
+    Selection,
+)
+from agentmem.base.types import Memory, Scope, Usage
+from agentmem.stores.rows import Owner
+from agentmem.stores.values import Entry, Operation, to_microseconds
+
+Row = tuple[Any, ...]
+Match = Mapping[str, Any]
+"""Columns and what they must be: a value, None, one of several, or of a reader's owners."""
+ANY: Match = MappingProxyType({})
+MOST_ROWS = 2**62
+"""No database counts further than twice this."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table; its first column is its key.
+
+    No two rows have the same `unique` columns, among those that meet `among`. Those of them
+    that are `hashed` may be texts of any length: a database looks them up by their digest.
+    A row of a table that is `owned` is asked for together with whose it is. `packed` tables
+    of a file keep their checksum inside their blob.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    unique: tuple[str, ...] = ()
+    hashed: tuple[str, ...] = ()
+    among: str = ""
+    owned: bool = False
+    packed: bool = False
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.columns[0])
+
+
+_WHOSE = ("visibility", "user_id", "project_id", "agent_id", "run_id")
+OWNERS = Table(name="owners", columns=("owner", *_WHOSE), unique=_WHOSE, hashed=_WHOSE)
+STRANDS = Table(
+    name="strands",
+    columns=("strand", "owner", "url", "session"),
+    unique=("owner", "url", "session"),
+    hashed=("owner", "url", "session"),
+)
+SOURCES = Table(
+    name="sources",
+    columns=("source", "owner", "url", "title", "content_hash", "synced_at"),
+    unique=("owner", "url"),
+    hashed=("url",),
+    owned=True,
+)
+MEMORIES = Table(
+    name="memories",
+    columns=(
+        "row", "id", "owner", "strand", "place", "kind", "origin", "speaker", "created_at",
+        "valid_from", "valid_to", "supersedes", "superseded_by", "deleted_at", "importance",
+        "content_hash", "title", "heading_path", "metadata", "text", "summary", "compressed",
+        "index_text",
+    ),
+    unique=("id",),
+    hashed=("id",),
+)  # fmt: skip
+USAGE = Table(name="usage", columns=("row", "retrieved", "cited", "ignored", "last_used_at"))
+EMBEDDERS = Table(name="embedders", columns=("embedder", "name", "version", "dimensions"))
+HISTORY = Table(name="history", columns=("version", "row", "replaced_at", "data"))
+SNAPSHOTS = Table(
+    name="snapshots",
+    columns=("snapshot", "id", "owner", "created_at", "mentions", "data"),
+    unique=("id",),
+    hashed=("id",),
+    owned=True,
+)
+ARTIFACTS = Table(
+    name="artifacts",
+    columns=("artifact", "id", "owner", "created_at", "media_type", "metadata", "data"),
+    unique=("id",),
+    hashed=("id",),
+    owned=True,
+)
+LINKS = Table(
+    name="links",
+    columns=("link", "family", "first", "second", "relation", "created_at", "note", "settled_at"),
+    unique=("family", "first", "second", "relation"),
+    hashed=("relation",),
+)
+JOBS = Table(
+    name="jobs",
+    columns=(
+        "job", "owner", "kind", "dedupe", "payload", "state", "attempts", "ready_at", "error",
+        "created_at",
+    ),
+    unique=("owner", "kind", "dedupe"),
+    hashed=("kind", "dedupe"),
+    among="state = 'waiting' AND dedupe <> ''",
+)  # fmt: skip
+SETTINGS = Table(
+    name="settings", columns=("setting", "name", "value"), unique=("name",), hashed=("name",)
+)
+INDEX_FILES = Table(
+    name="index_files", columns=("file", "name", "sha256", "embedder", "seq"), unique=("name",)
+)
+JOURNAL = Table(
+    name="journal",
+    columns=("entry", "id", "owner", "kind", "created_at", "undone_at", "report", "mark"),
+    unique=("id",),
+    hashed=("id",),
+    owned=True,
+)
+JOURNAL_ITEMS = Table(
+    name="journal_items", columns=("item", "entry", "row", "other", "relation", "data")
+)
+SHARED = (
+    OWNERS, STRANDS, SOURCES, MEMORIES, USAGE, EMBEDDERS, HISTORY, SNAPSHOTS, ARTIFACTS, LINKS,
+    JOBS, SETTINGS, INDEX_FILES, JOURNAL, JOURNAL_ITEMS,
+)  # fmt: skip
+COLUMN = {name: index for index, name in enumerate(MEMORIES.columns)}
+_OWNER, _STRAND, _PLACE = COLUMN["owner"], COLUMN["strand"], COLUMN["place"]
+
+
+class Found(NamedTuple):
+    """A row of the table of memories, and the memory it holds."""
+
+    columns: Row
+    memory: Memory
+
+    @property
+    def row(self) -> int:
+        return int(self.columns[0])
+
+    @property
+    def owner(self) -> int:
+        return int(self.columns[_OWNER])
+
+    @property
+    def strand(self) -> int | None:
+        strand: int | None = self.columns[_STRAND]
+        return strand
+
+    @property
+    def place(self) -> Place:
+        return place_in(self.columns)
+
+
+Place = tuple[int, int | None, int, int]
+"""Owner, strand, place and row: where a memory stands among its neighbours."""
+
+
+def place_in(columns: Sequence[Any]) -> Place:
+    """Where a row of the table of memories stands."""
+    return columns[_OWNER], columns[_STRAND], columns[_PLACE], columns[0]
+
+
+def runs(rows: Collection[int]) -> list[tuple[int, int]]:
+    """The first and last of neighbouring rows."""
+    found: list[tuple[int, int]] = []
+    for row in sorted(set(rows)):
+        if found and found[-1][1] == row - 1:
+            found[-1] = (found[-1][0], row)
+        else:
+            found.append((row, row))
+    return found
+
+
+def corrupt(what: str) -> StoreCorrupt:
+    """The error for a damaged store, with what was found."""
+    return StoreCorrupt(
+        f"The store is damaged: {what}.",
+        remedy="Restore a backup, or run `agentmem doctor` to see all of it.",
+    )
+
+
+Lock = bool | Literal["skip"]
+
+
+class SeenBy(NamedTuple):
+    """The owners of some visibilities that a reader may see."""
+
+    reader: Scope
+    visibilities: tuple[str, ...] = ALL_VISIBILITIES
+
+
+class RowQuery(NamedTuple):
+    """Which rows are meant, in which order and how many."""
+
+    match: Match
+    where: str = ""
+    values: Match = ANY
+    rest: str = ""
+
+    @property
+    def told(self) -> str:
+        """`match` and `where` as one condition."""
+        parts = [_compared(column, value) for column, value in self.match.items()]
+        return " AND ".join([*parts, *([f"({self.where})"] if self.where else [])])
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the condition asks for, by name."""
+        return {**self.match, **self.values}
+
+
+class TableReader(ABC):
+    """One state of a store."""
+
+    blob: str
+    """What SQL calls bytes here."""
+    mentions: str
+    """SQL for "this trace mentions that": `:mention`, and as JSON `:written`."""
+    age: str
+    """SQL that embedders are ordered by, the oldest first."""
+    current: Mapping[str, str]
+    """SQL for "the memory `m` is not deleted", or superseded, or forgotten."""
+    in_metadata: str
+    """SQL for "the metadata of `m` hold this text", whose name is put in."""
+    most_values: int
+    """So many values one statement takes."""
+
+    def find(
+        self,
+        table: Table,
+        match: Match = ANY,
+        where: str = "",
+        /,
+        *,
+        order: str = "",
+        limit: int | None = None,
+        lock: Lock = False,
+        last: bool = False,
+        **values: Any,
+    ) -> list[Row]:
+        """The rows that meet `match` and `where`, all columns of each.
+
+        With `lock` nobody else changes them until the transaction ends; "skip" leaves out what
+        others have locked. After what is asked with `last` nothing more is asked.
+        """
+        return self._find(table, RowQuery(match, where, values, _ordered(order, limit)), lock, last)
+
+    def ask(
+        self,
+        columns: str,
+        table: Table,
+        match: Match = ANY,
+        where: str = "",
+        /,
+        *,
+        group: str = "",
+        order: str = "",
+        limit: int | None = None,
+        **values: Any,
+    ) -> list[Row]:
+        """The same of chosen columns, or of what is counted over groups of rows."""
+        rest = (f" GROUP BY {group}" if group else "") + _ordered(order, limit)
+        return self._ask(columns, table, RowQuery(match, where, values, rest))
+
+    @staticmethod
+    def looked_up(column: str, wanted: Sequence[str]) -> tuple[str, Sequence[Any]]:
+        """By which column of memories, and what in it, these texts are found."""
+        return column, wanted
+
+    @abstractmethod
+    def _find(self, table: Table, asked: RowQuery, lock: Lock, last: bool, /) -> list[Row]: ...
+    @abstractmethod
+    def _ask(self, columns: str, table: Table, asked: RowQuery, /) -> list[Row]: ...
+    @abstractmethod
+    def owners(self, numbers: Collection[int], /) -> Mapping[int, Owner]:
+        """Whom these numbers stand for."""
+
+    @abstractmethod
+    def find_owner(self, owner: Owner, /) -> int | None:
+        """The number of this owner, if it has one."""
+
+
+def _ordered(order: str, limit: int | None) -> str:
+    ordered = f" ORDER BY {order}" if order else ""
+    return ordered if limit is None else f"{ordered} LIMIT {min(int(limit), MOST_ROWS)}"
+
+
+class TableWriter(TableReader):
+    """A transaction that writes; one that changed nothing leaves no trace."""
+
+    @abstractmethod
+    def add(self, table: Table, /, **values: Any) -> int | None:
+        """The key of a new row; None when one with the same unique columns is there."""
+
+    @abstractmethod
+    def add_all(self, table: Table, rows: Sequence[Mapping[str, Any]], /) -> None:
+        """Add rows that nobody else has added."""
+
+    @abstractmethod
+    def put(self, table: Table, /, **values: Any) -> None:
+        """Add a row, or write over the one that has the same unique columns."""
+
+    @abstractmethod
+    def change(self, table: Table, row: Row, /, **values: Any) -> object:
+        """Write `values` over those of a row that was found."""
+
+    @abstractmethod
+    def remove(self, table: Table, match: Match, where: str = "", /, **values: Any) -> int:
+        """Remove rows for good; gives how many there were."""
+
+    @abstractmethod
+    def log(self, operation: Operation, rows: Collection[int], /) -> None:
+        """Tell indexes that `rows` changed."""
+
+    @abstractmethod
+    def seq(self) -> int:
+        """The number of the last change, those of this transaction included."""
+
+    @abstractmethod
+    def hold(self, what: str, /) -> None:
+        """Wait for others who hold the same, and keep them waiting until the end."""
+
+    @abstractmethod
+    def owner_number(self, owner: Owner, /) -> int:
+        """The number of this owner, new if it has none yet."""
+
+
+R_co = TypeVar("R_co", bound=TableReader, covariant=True)
+W_co = TypeVar("W_co", bound=TableWriter, covariant=True)
+
+
+class Tables(Protocol[R_co, W_co]):
+    """Where transactions are made."""
+
+    @property
+    def name(self) -> str:
+        """Where the store is, for people."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether what is kept ends with this process."""
+
+    def read(self, call: Callable[[R_co], T], /) -> T:
+        """What `call` gives of one state of the store."""
+
+    def write(self, call: Callable[[W_co], T], /) -> T:
+        """What `call` gives, all of it written or nothing; it may be called more than once."""
+
+    def exists(self) -> bool:
+        """Whether there is something to read yet."""
+
+    def has_connections(self) -> bool:
+        """Whether there is something to close."""
+
+    def close(self) -> None:
+        """Close every connection; a second time does nothing."""
+
+    def first_secret(self, there: str | None, /) -> str:
+        """The secret of a store, `there` if it has one."""
+
+
+# ----------------------------------------------------------------------------
+# What a back end does with memories, inside one of its transactions.
+
+
+R_contra = TypeVar("R_contra", bound=TableReader, contravariant=True)
+W_contra = TypeVar("W_contra", bound=TableWriter, contravariant=True)
+
+
+class Reads(Protocol[R_contra]):
+    """Find memories; with `lock` nobody else changes them until the transaction ends.
+
+    After what is asked with `last` nothing more is asked in the transaction.
+    """
+
+    def by_ids(
+        self, read: R_contra, ids: Sequence[str], /, *, lock: bool = False, last: bool = False
+    ) -> dict[str, Found]: ...
+    def by_rows(
+        self,
+        read: R_contra,
+        rows: Collection[int],
+        /,
+        *,
+        reader: Scope | None = None,
+        lock: bool = False,
+        last: bool = False,
+    ) -> dict[int, Found]: ...
+    def find_where(
+        self, read: R_contra, where: str, /, *, lock: bool = False, **values: Any
+    ) -> list[Found]:
+        """The memories `m` that meet a condition, by row."""
+
+    def select(
+        self,
+        read: R_contra,
+        selection: Selection,
+        /,
+        *,
+        order: str = "m.row",
+        limit: int | None = None,
+        lock: bool = False,
+        last: bool = False,
+    ) -> list[Found]: ...
+    def select_rows(self, read: R_contra, selection: Selection, /) -> list[int]: ...
+    def count(self, read: R_contra, selection: Selection, /) -> int: ...
+
+
+class Writes(Protocol[W_contra]):
+    """Change memories with their words, vectors and counts."""
+
+    def add(
+        self, write: W_contra, entries: Sequence[Entry], /, *, last: bool = False
+    ) -> tuple[int, ...]:
+        """Store checked entries under new rows; with `last` nothing more is done."""
+
+    def same_content(self, write: W_contra, entries: Sequence[Entry], /) -> list[Memory]:
+        """What the owners of `entries` have with the content of one of them, not deleted.
+
+        Who writes the same content at the same moment waits until this transaction ends.
+        """
+
+    def rewrite(
+        self, write: W_contra, old: Found, memory: Memory, /, *, relink: bool = True
+    ) -> Any:
+        """Store `memory` in the place of `old`; with `relink` what follows both is logged."""
+
+    def renew(self, write: W_contra, old: Found, memory: Memory, entry: Entry, /) -> None:
+        """The same with an entry's terms and vectors."""
+
+    def followers(self, write: W_contra, places: Collection[Place], /) -> set[int]:
+        """The rows that come right after these places, among those not deleted."""
+
+    def set_usage(self, write: W_contra, row: int, usage: Usage, /) -> None:
+        """Write the counts of a row over those that stand there."""
+
+    def count_usage(
+        self,
+        write: W_contra,
+        found: Sequence[Found],
+        /,
+        *,
+        retrieved: int,
+        cited: int,
+        ignored: int,
+        at: int,
+    ) -> None: ...
+    def remove_rows(self, write: W_contra, found: Sequence[Found], /) -> int:
+        """Take memories out with all that is kept of them alone; gives how many vectors went."""
+
+    def after_erasing(self, write: W_contra, owners: Collection[int], /) -> None:
+        """Do what else a back end has to when rows of `owners` were taken out."""
+
+
+def _compared(column: str, value: Any) -> str:
+    if value is None:
+        return f"t.{column} IS NULL"
+    return f"t.{column} IN :{column}" if are_several(value) else f"t.{column} = :{column}"
+
+
+def are_several(value: Any) -> bool:
+    """Whether `IN` is meant: several values, or the owners that a reader may see."""
+    if isinstance(value, str | bytes):
+        return False
+    return isinstance(value, Scope | Collection)
+
+
+# ----------------------------------------------------------------------------
+# What a selection asks of memories, as SQL that every store reads.
+
+
+_PLAIN = frozenset({"kind", "origin", "speaker", "title", "content_hash", "id"})
+"""Text columns that are never empty in the sense of "missing", and compare in SQL as in Python."""
+
+
+class Conditions:
+    """A condition on memories `m`; `exact` unless a filter is left for Python to decide."""
+
+    def __init__(self, selection: Selection, of: type[TableReader]) -> None:
+        self._of = of
+        self.exact = selection.where == ALWAYS
+        self.values: dict[str, Any] = {
+            "owners": SeenBy(selection.reader, tuple(selection.visibilities))
+        }
+        clauses = ["m.owner IN :owners", *self._strands(selection)]
+        if selection.kinds is not None:
+            clauses.append("m.kind IN :kinds")
+            self.values["kinds"] = selection.kinds
+            if "page" not in selection.kinds:
+                clauses.append("m.kind <> 'page'")  # lets the index of hashes be used
+        clauses += self._moments(selection)
+        clauses += self._necessary(selection.where)
+        self.sql = " AND ".join(clauses)
+
+    def _strands(self, selection: Selection) -> list[str]:
+        named = {"url": selection.source_url, "session": selection.session}
+        wanted = {name: value for name, value in named.items() if value is not None}
+        if not wanted:
+            return []
+        self.values |= wanted
+        asked = " AND ".join(f"s.{name} = :{name}" for name in wanted)
+        inside = (
+            f"m.strand IN (SELECT s.strand FROM strands AS s WHERE [s] AND {asked} "  # noqa: S608 # our own names
+            "AND s.owner IN :owners)"
+        )
+        # A row of no strand has neither url nor session.
+        return [inside if any(wanted.values()) else f"(m.strand IS NULL OR {inside})"]
+
+    def _moments(self, selection: Selection) -> list[str]:
+        clauses = []
+        current = self._of.current
+        for name, comparison in (("since", ">="), ("until", "<")):
+            moment = getattr(selection, name)
+            if moment is not None:
+                clauses.append(f"m.created_at {comparison} :{name}")
+                self.values[name] = to_microseconds(moment, name)
+        if not selection.deleted:
+            clauses.append(current["deleted"])
+        if not selection.forgotten:
+            spared = f"NOT {current['superseded']} OR " if selection.as_of is not None else ""
+            clauses.append(f"({spared}{current['forgotten']})")
+        if selection.as_of is None:
+            if not selection.superseded:
+                clauses.append(current["superseded"])
+            return clauses
+        self.values["as_of"] = to_microseconds(selection.as_of, "as_of")
+        clauses.append(
+            "m.created_at <= :as_of AND (m.valid_from IS NULL OR m.valid_from <= :as_of)"
+        )
+        clauses.append("(m.valid_to IS NULL OR :as_of < m.valid_to)")
+        if not selection.superseded:
+            clauses.append(f"({current['superseded']} OR m.valid_to IS NOT NULL)")
+        return clauses
+
+    def _necessary(self, where: Filter) -> list[str]:
+        """SQL that everything matching `where` meets, so that less has to be looked at."""
+        clauses = []
+        for number, part in enumerate(where.parts if isinstance(where, And) else (where,)):
+            if not isinstance(part, Compare):
+                continue
+            name, wanted = f"w{number}", [part.value] if part.operator == "eq" else part.value
+            if part.operator not in ("eq", "in") or len(wanted) > self._of.most_values:
+                continue
+            if not all(isinstance(one, str) for one in wanted):
+                continue
+            if part.field in _PLAIN:
+                column, found = self._of.looked_up(part.field, wanted)
+                one = part.operator == "eq"
+                clauses.append(f"m.{column} {'=' if one else 'IN'} :{name}")
+                self.values[name] = found[0] if one else found
+            elif part.operator == "eq" and part.field not in MEMORY_FIELDS:
+                clauses.append(self._of.in_metadata.format(name))
+                self.values[name] = f":{json.dumps(part.value, ensure_ascii=False)}"
+        return clauses
