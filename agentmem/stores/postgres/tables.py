@@ -140,7 +140,7 @@ def stored(table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
         if "mentions" in values:
             made["mentions"] = json.loads(values["mentions"])
         if isinstance(values.get("data"), str):
-            made["data"] = zlib.compress(values["data"].encode("utf-8"), 6)
+            made["data"] = zlib.compress(values["data"].encode("utf-8"), 1)
         if "id" in values:
             made["is_text"] = values["id"].startswith(TEXT_PREFIX)
     return made

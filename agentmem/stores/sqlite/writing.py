@@ -280,12 +280,13 @@ def count_usage(
     write: Write, found: Sequence[Found], *, retrieved: int, cited: int, ignored: int, at: int
 ) -> None:
     """Add to the counts; the moment never goes back."""
+    rows: list[Row] = []
     for row, memory in found:
         before = usage_values(memory.usage)
         last = at if before[3] is None else max(at, before[3])
-        counts = (before[0] + retrieved, before[1] + cited, before[2] + ignored)
-        write.delete(USAGE, [row[0]])
-        write.insert(USAGE, [(row[0], *counts, last)])
+        rows.append((row[0], before[0] + retrieved, before[1] + cited, before[2] + ignored, last))
+    write.delete(USAGE, [row[0] for row in rows])
+    write.insert(USAGE, rows)
 
 
 def remove_rows(write: Write, found: Sequence[Found]) -> int:
