@@ -52,7 +52,7 @@ ENCODER = UseEmbedder()
 
 @cache
 def vector(text: str) -> np.ndarray[Any, Any]:
-    return ENCODER.embed_documents([text or " "])[0]
+    return np.asarray(ENCODER.embed_documents([text or " "])[0])
 
 
 def embed(texts: Sequence[str]) -> np.ndarray[Any, Any]:

@@ -1036,7 +1036,10 @@ def _stated(text: str, one: Told) -> DetectedPreference:
         or _pattern("banned").search(words)
     )
     said = words.split(", not ")[0]  # "we use pnpm here, not npm"
-    if kind in AGAINST or banned or (kind == "identity" and _pattern("against").search(said)):
+    against = one.chance(*AGAINST) > one.chance("like", "instruct")
+    if kind == "identity":
+        against = names("against", said)
+    if kind in AGAINST or banned or against:
         polarity = "against"
     elif kind != "identity":
         polarity = "for"
