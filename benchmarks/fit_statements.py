@@ -11,7 +11,7 @@ The sentences are in benchmarks/data/statements, one file a source. Prompts in w
 statement are read from public sets that are no part of the project: `--shared` names the folder
 with ordinary/dev.jsonl (Arena-Hard), prefs/dev.jsonl (PrefEval), everyday/dev.jsonl and
 retrieval/*/queries.jsonl, `--wheels` one with three packages of the registry that hold prompts.
-Needs scipy, and MiniLM for the second model.
+Needs scipy, and the multilingual encoder for the second model.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def shown(words: str) -> str:
 
 
 def vectors_of(texts: Sequence[str]) -> np.ndarray[Any, Any]:
-    """The MiniLM vectors of `texts`, kept between runs."""
+    """The multilingual vectors of `texts`, kept between runs."""
     known: dict[str, np.ndarray[Any, Any]] = {}
     if CACHE.exists():
         with np.load(CACHE) as stored:
@@ -244,9 +244,9 @@ def vectors_of(texts: Sequence[str]) -> np.ndarray[Any, Any]:
     keys = [hashlib.blake2b(text.encode(), digest_size=12).hexdigest() for text in texts]
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
     if missing:
-        from agentmem.search.embedders.minilm import MiniLMEmbedder
+        from agentmem.search.embedders.use import UseEmbedder
 
-        rows = MiniLMEmbedder(threads=1).embed_documents([text or " " for text in missing.values()])
+        rows = UseEmbedder().embed_documents([text or " " for text in missing.values()])
         known |= dict(zip(missing, rows, strict=True))
         CACHE.parent.mkdir(exist_ok=True)
         np.savez(CACHE, keys=np.array(list(known)), rows=np.array(list(known.values())))
@@ -385,6 +385,9 @@ def save(models: Mapping[str, Fitted], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--strength", type=float, default=6.0, help="inverse of the penalty")
+    parser.add_argument(
+        "--strength-of-vectors", type=float, default=2.0, help="the same, with them"
+    )
     parser.add_argument("--shared", type=Path, help="folder of public sets")
     parser.add_argument("--wheels", type=Path, help="folder of three packages with prompts")
     parser.add_argument("--without", action="append", default=[], help="a source to leave out")
@@ -402,7 +405,8 @@ def main() -> None:
     if options.check:
         for vectors in (False, True):
             print("vectors" if vectors else "letters")
-            held_out(examples, vectors=vectors, strength=options.strength, folds=options.folds)
+            strength = options.strength_of_vectors if vectors else options.strength
+            held_out(examples, vectors=vectors, strength=strength, folds=options.folds)
         return
     rows = rows_of([one[1:3] for one in examples], vectors=False)
     kinds = np.array([one[3] for one in examples])
@@ -413,7 +417,7 @@ def main() -> None:
     seen = with_vectors(rows[close], [examples[at][1] for at in close])
     models = {
         "letters": letters,
-        "vectors": fit(seen, kinds[close], weights[close], options.strength),
+        "vectors": fit(seen, kinds[close], weights[close], options.strength_of_vectors),
     }
     save(models, options.out)
 

@@ -31,7 +31,6 @@ from agentmem.stores.derived import HEARD_IN
 from agentmem.stores.values import Entry, Link
 from agentmem.text.clean import clean_line
 from agentmem.text.detect import (
-    CHANGE,
     DetectedPreference,
     Heard,
     Polarity,
@@ -45,9 +44,12 @@ from agentmem.text.detect import (
     may_correct,
     of_project,
     settled,
+    stated_in,
     stems,
 )
 from agentmem.text.messages import text_of
+from agentmem.text.replaced import Ending, ending
+from agentmem.text.statements import Told
 
 _USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
 MOST = 200
@@ -58,8 +60,6 @@ RETRACTS = "retracts"
 """In the metadata of a taking back: the ids of what it ended. It stands for nothing itself."""
 TAKES_BACK = "Taken back: "
 """Begins the text of such a record, so that "I'm at Lidl now" can end one and stand as well."""
-ALIKE, ALIKE_CHANGED = 0.5, 0.55
-"""So near must a taking back or a change be to the statement it ends, if no word is shared."""
 RECENT = timedelta(hours=12)
 """A bare "scratch that" means the latest statement, if it is not older than this."""
 TITLE_CHARACTERS = 60
@@ -189,11 +189,12 @@ class PreferenceStore:
         by: list[str] = []
         said = messages if isinstance(messages, Mapping | str) else require_messages(messages)
         states = False
-        embed = self._memory.embedding.sentence_vectors
+        embed = self._memory.embedding.multilingual_vectors
         for said_so in hear_messages(said, embed=embed, strip=strip):
             heard, corrected = self._corrected(said_so, scope)
             kept += corrected
             stated = [*heard.stated]
+            changes = self._changes(heard, scope)
             for retraction in heard.retracted:
                 record, old = self._take_back(retraction, scope)
                 by += record
@@ -201,9 +202,14 @@ class PreferenceStore:
                 # What ends another value of its slot is the newer one: "Dutch after all".
                 if retraction.otherwise and not any(stems(o.text) & retraction.stems for o in old):
                     stated.append(retraction.otherwise)
+            stated += _instead(heard, stated, changes)
             stated.sort(key=lambda one: one.start)
             states = states or bool(stated or corrected)
-            kept += self._keep(stated, scope)
+            new = self._keep(stated, scope)
+            kept += new
+            record, old = self._end_changed(changes, stated, new, scope)
+            by += record
+            ended += old
             kept += self._renew(heard.text, kept, scope)
         if states:
             self._link_remembered(list(said), scope)
@@ -406,19 +412,38 @@ class PreferenceStore:
             self._settle(scope, {_key(preference.memory) for preference in kept})
         return tuple(kept)
 
-    def _alike(self, retraction: Retraction, mine: Sequence[Memory]) -> tuple[str, ...]:
-        """The statement that means nearly the same; in English only, elsewhere vectors misfire."""
-        mine = [one for one in mine if not is_need(one.text)]  # these are ended by name only
-        texts = [retraction.text, *(memory.text for memory in mine)]
-        if not mine or not all(map(str.isascii, texts)):
-            return ()
-        vectors = self._memory.embedding.sentence_vectors(texts)
-        if vectors is None:
-            return ()
-        near = vectors[1:] @ vectors[0]
-        best = int(near.argmax())
-        enough = ALIKE_CHANGED if retraction.slot == CHANGE else ALIKE
-        return (mine[best].id,) if near[best] > enough else ()
+    def _changes(self, heard: Heard, scope: Scope) -> Sequence[tuple[Memory, Ending]]:
+        """The standing statements that clauses of a message end, the surest first."""
+        mine = self._own(scope) if heard.told else ()
+        embed = self._memory.embedding.multilingual_vectors
+        found = ending(heard.told, [memory.text for memory in mine], embed)
+        return [(mine[one.at], one) for one in sorted(found, key=lambda one: -one.chance)]
+
+    def _end_changed(
+        self,
+        changes: Sequence[tuple[Memory, Ending]],
+        stated: Sequence[DetectedPreference],
+        new: Sequence[Preference],
+        scope: Scope,
+    ) -> tuple[Sequence[str], Sequence[Preference]]:
+        """End what a message changes, by what it says instead or by a record of the taking back."""
+        by: list[str] = []
+        ended: list[Preference] = []
+        standing = {memory.id for memory in self._own(scope)} - {one.id for one in new}
+        for memory, one in changes:
+            if memory.id not in standing:
+                continue
+            said = {p.content for p in stated if _overlaps(p, one.said)}
+            newer = next((p.memory for p in new if p.text in said), None)
+            if newer is None and said:
+                continue  # it was said before
+            if newer is None:
+                newer = self._record(one.said.clause.words, [memory.id], memory.scope)
+                by.append(newer.id)
+                ended.append(_preference(memory))
+            standing.remove(memory.id)
+            self._end(scope, memory.id, newer)
+        return by, ended
 
     def _corrected(self, heard: Heard, scope: Scope) -> tuple[Heard, tuple[Preference, ...]]:
         """What is left of a message that corrects what was said just before, and the correction."""
@@ -454,23 +479,29 @@ class PreferenceStore:
             now = self._memory.clock.now()
             recent = sum(now - m.created_at <= RECENT for m in mine)
             meant = matching(retraction, [(m.id, m.text) for m in mine], recent=recent)
-            meant = meant or (() if retraction.former else self._alike(retraction, mine))
             if not meant:
                 return (), ()
             owner = next(m.scope for m in mine if m.id in meant)
-            maker = Maker(scope=owner, visibility="private", now=now, new_ids=self._memory.ids.take)
-            record = maker.memory(
-                f"{TAKES_BACK}{retraction.text}",
-                kind="preference",
-                source_url=PREFERENCES_URL,
-                origin="user",
-                importance=0.1,
-                metadata={"type": "custom", "key": "", RETRACTS: list(meant)},
-            )
-            self._memory.store.put([self._entry(record)])
+            record = self._record(retraction.text, meant, owner)
             for old_id in meant:
                 self._end(scope, old_id, record)
         return (record.id,), [_preference(m) for m in mine if m.id in meant]
+
+    def _record(self, said: str, ended: Sequence[str], scope: Scope) -> Memory:
+        """What says that statements were taken back, so that `undo` can let them hold again."""
+        memory = self._memory
+        now = memory.clock.now()
+        maker = Maker(scope=scope, visibility="private", now=now, new_ids=memory.ids.take)
+        record = maker.memory(
+            f"{TAKES_BACK}{said}",
+            kind="preference",
+            source_url=PREFERENCES_URL,
+            origin="user",
+            importance=0.1,
+            metadata={"type": "custom", "key": "", RETRACTS: list(ended)},
+        )
+        memory.store.put([self._entry(record)])
+        return record
 
     def _own(self, scope: Scope) -> tuple[Memory, ...]:
         """The user's own, private statements, of everywhere and of the project they are in."""
@@ -527,6 +558,21 @@ class PreferenceStore:
     def _entry(self, memory: Memory) -> Entry:
         (vector,) = self._memory.embedding.embed([memory])
         return prepare(memory, vector)
+
+
+def _overlaps(stated: DetectedPreference, one: Told) -> bool:
+    return stated.start < one.clause.end and one.clause.start < stated.end
+
+
+def _instead(
+    heard: Heard,
+    stated: Sequence[DetectedPreference],
+    changes: Sequence[tuple[Memory, Ending]],
+) -> list[DetectedPreference]:
+    """What the clauses that end something say instead of it, where that is not stated yet."""
+    saying = {one.said.clause.at: one.said for _, one in changes}
+    left = (one for one in saying.values() if not any(_overlaps(p, one) for p in stated))
+    return [found for one in left if (found := stated_in(heard.text, one))]
 
 
 def _may_end(memory: Memory, turned: bool) -> bool:

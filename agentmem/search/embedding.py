@@ -13,7 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from agentmem.base.errors import BadVector, EmbedderError, EmbedderFailed
@@ -284,17 +284,13 @@ class Embedding:
     def sentence_vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """MiniLM's vectors for models that were fitted on them; None where it is no part of the
         embedder."""
-        import numpy as np
-
         embedder = getattr(self.wanted, "minilm", self.wanted)
-        if embedder is None or embedder.id.name != "minilm":
-            return None
-        if not texts:
-            return np.zeros((0, embedder.id.dimensions), dtype=np.float32)
-        try:
-            return ask_documents(embedder, texts)
-        except EmbedderError:
-            return None
+        return None if _name(embedder) != "minilm" else _vectors_of(embedder, texts)
+
+    def multilingual_vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """The multilingual encoder's, where it is part of the embedder or stands beside MiniLM."""
+        beside = _beside_minilm() if _name(self.wanted) == "minilm" else None
+        return _vectors_of(getattr(self.wanted, "use", beside), texts)
 
     def look_for_gaps(self) -> None:
         """See at the next question whether vectors are missing, such as those of rows that
@@ -406,6 +402,29 @@ class Embedding:
 
     def _recover(self) -> None:
         self._trouble = self._unembedded = ""
+
+
+def _name(embedder: Embedder | None) -> str:
+    return "" if embedder is None else embedder.id.name
+
+
+@lru_cache(maxsize=1)
+def _beside_minilm() -> Embedder:
+    from agentmem.search.embedders.use import UseEmbedder
+
+    return UseEmbedder()
+
+
+def _vectors_of(embedder: Embedder | None, texts: Sequence[str]) -> NDArray[np.float32] | None:
+    """What a part of an embedder says; None where there is none or it fails."""
+    import numpy as np
+
+    try:
+        if embedder is None or not texts:
+            return None if embedder is None else np.zeros((0, embedder.id.dimensions), np.float32)
+        return ask_documents(embedder, texts)
+    except EmbedderError:
+        return None
 
 
 def _works(embedder: Embedder) -> bool:

@@ -567,7 +567,7 @@ def _one_line(text: str) -> str:
 
 KEPT: tuple[Kind, ...] = ("like", "dislike", "instruct", "avoid", "identity")
 AGAINST: tuple[Kind, ...] = ("dislike", "avoid")
-SURE, SURE_IN_LONG = 0.53, 0.93
+SURE, SURE_IN_LONG = 0.47, 0.93
 """So likely must a clause be a statement to be kept, in a short message and in a long one."""
 LONGEST_TEXT = 30_000
 """The models read no further: what is longer is material."""
@@ -589,8 +589,6 @@ MAY_BE_STATED = 0.17
 ENDS_TOO = 0.2
 """From this chance on a statement also ends what it shares words with: "I quit logistics"."""
 ONCE = 0.4
-CHANGE = "change"
-"""The slot of a statement that says it is a change, but not of what."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -614,11 +612,13 @@ class Retraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What a text states and what it takes back, in the order of the text."""
+    """What a text states and what it takes back, in the order of the text; `told` are its clauses
+    that are its author's own and for more than this answer."""
 
     stated: tuple[DetectedPreference, ...] = ()
     retracted: tuple[Retraction, ...] = ()
     text: str = ""
+    told: tuple[Told, ...] = ()
 
 
 def hear(text: str, embed: Embed | None = None) -> Heard:
@@ -685,7 +685,16 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
     stated, retracted = _within(stated, retracted)
     for new in stated:
         retracted += _given_up(new)
-    return Heard(stated=tuple(stated), retracted=tuple(retracted), text=text)
+    own = tuple(one for one in told if one.clause.at not in passing)
+    return Heard(stated=tuple(stated), retracted=tuple(retracted), text=text, told=own)
+
+
+def stated_in(text: str, one: Told) -> DetectedPreference | None:
+    """What a clause that ends a standing statement says instead of it: "Ghent now"."""
+    kept = one.chance(*KEPT)
+    if kept < MAY_BE_STATED or kept < one.chance("retract") or _is_not_theirs(one):
+        return None
+    return _stated(text, one.among(KEPT))
 
 
 def _with_object(one: Told, told: Sequence[Told]) -> Told:
@@ -795,11 +804,9 @@ def _given_up(new: DetectedPreference) -> Iterator[Retraction]:
         given = words[instead.end() :].split(" to ")[0]
         if found := stems(given):
             yield Retraction(text=new.content, stems=found, start=new.start)
-    changed = _pattern("changed").search(words)
-    if changed and not new.slot.startswith("one ") and _pattern("job").search(words):
+    works = names("changed", words) and names("job", words)
+    if works and not new.slot.startswith("one "):
         yield Retraction(text=new.content, stems=frozenset(), slot="job", start=new.start)
-    elif changed and not new.slot:
-        yield Retraction(text=new.content, stems=frozenset(), slot=CHANGE, start=new.start)
 
 
 def _resumed(text: str, one: Told, told: Sequence[Told]) -> Iterator[Retraction]:
@@ -828,6 +835,11 @@ def _former(text: str, clause: Clause) -> Retraction | None:
 def is_need(text: str) -> bool:
     """Whether a statement is of health, diet or access, which every answer must know."""
     return _pattern("needs").search(text.lower()) is not None
+
+
+def names(list_: str, words: str) -> bool:
+    """Whether lower-case `words` hold one of a list of the data file: "now" is of `changed`."""
+    return _pattern(list_).search(words) is not None
 
 
 def in_first_person(text: str) -> bool:
@@ -942,7 +954,7 @@ def matching(
         return latest
     if retraction.slot == "job":
         told = [(id_, text.lower()) for id_, text in standing if not is_need(text)]
-        return tuple(id_ for id_, text in told if _pattern("job").search(text))[:1]
+        return tuple(id_ for id_, text in told if names("job", text))[:1]
     if retraction.slot:
         return tuple(id_ for id_, text in standing if slot_of(text.lower()) == retraction.slot)
     return ()
@@ -1029,7 +1041,10 @@ def _stated(text: str, one: Told) -> DetectedPreference:
         or _pattern("banned").search(words)
     )
     said = words.split(", not ")[0]  # "we use pnpm here, not npm"
-    if kind in AGAINST or banned or (kind == "identity" and _pattern("against").search(said)):
+    against = one.chance(*AGAINST) > one.chance("like", "instruct")
+    if kind == "identity":
+        against = names("against", said)
+    if kind in AGAINST or banned or against:
         polarity = "against"
     elif kind != "identity":
         polarity = "for"
@@ -1115,8 +1130,7 @@ def _instead() -> re.Pattern[str]:
     """A word or two that take the place of what was said last: "no wait, euros"."""
     lead = "wait no|no wait|scratch that|correction|i meant|make that|typo|oops|tippfehler|errata"
     return re.compile(
-        rf"\W*(?:{lead})[\s,:.!]+(?:{_IT_IS}\s+)?(?P<new>[^\s,.!?]+(?: [^\s,.!?]+)?)"
-        r"\s*(?:[,.!]|\Z)",
+        rf"\W*(?:{lead})[\s,:.!]+(?:{_IT_IS}\s+)?(?P<new>[^\s,.!?]+(?: [^\s,.!?]+)?)[\s.!]*\Z",
         re.I,
     )
 

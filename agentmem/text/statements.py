@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Kind = Literal["like", "dislike", "instruct", "avoid", "identity", "retract", "once", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Embed = Callable[[Sequence[str]], "NDArray[np.float32] | None"]
-"""Gives the MiniLM vectors of texts, or None where there is no such embedder."""
+"""Gives the vectors of the multilingual encoder, or None where there is none."""
 
 BLANK = "\ufffc"
 """Stands for each letter of a quotation or of code."""
@@ -45,7 +45,7 @@ MOST_CLAUSES = 400
 """A message is read up to so many clauses; what follows is pasted text."""
 _END = re.compile(r"[.!?…]+[)\]*_\"]*(?=\s|\Z)|[。！？]+|\n+")
 _ABBREVIATED = re.compile(
-    r"(?:\b(?:e\.g|i\.e|dr|mr|mrs|ms|vs|st|approx|prof|no|z\.b|etc)|\b[a-z])\Z"
+    r"(?:\b(?:e\.g|i\.e|dra?|mr|mrs|ms|mme|sra?|sig|dott|vs|st|approx|prof|no|z\.b|etc)|\b[a-z])\Z"
 )
 _BULLET = re.compile(r"\s*(?:[-*+•–—]|\(?\d{1,3}[.)]|#{1,6})\s+|\s+")
 _WORD = re.compile(r"[^\W_][\w'’+#/-]*|[\u3040-\u30ff\u4e00-\u9fff]")
@@ -126,7 +126,7 @@ def clauses(text: str) -> tuple[Clause, ...]:
     found: list[Clause] = []
     for start, end, stop in split(plain):
         first = plain[start : start + 40]
-        asks = "?" in stop or "？" in stop
+        asks = ("?" in stop or "？" in stop) and not _assured().search(plain, start, end)
         cuts = [*_cuts(plain, start, end), end]
         for cut in zip([start, *cuts], cuts, strict=False):
             begin, until = _trimmed(plain, *cut)
@@ -226,6 +226,12 @@ def _boundary() -> re.Pattern[str]:
 def _tails() -> re.Pattern[str]:
     """What is said of the clause before it: "always", "not npm"."""
     return re.compile(word_lists()["tails"])
+
+
+@lru_cache(maxsize=1)
+def _assured() -> re.Pattern[str]:
+    """What ends a statement that only sounds like a question: "no nuts for me, ok?"."""
+    return re.compile(rf", (?:{word_lists()['assured']})\Z")
 
 
 @lru_cache(maxsize=1)

@@ -44,8 +44,8 @@ class PairEmbedder:
     """So many texts are embedded while who adds them waits: about a second."""
 
     def __init__(self, path: str | Path | None = None) -> None:
-        self.minilm = MiniLMEmbedder()
-        self._models: tuple[Embedder, ...] = (self.minilm, UseEmbedder())
+        self.minilm, self.use = MiniLMEmbedder(), UseEmbedder()
+        self._models: tuple[Embedder, ...] = (self.minilm, self.use)
         self._path = None if path is None else Path(path)
         self._lock = threading.Lock()
         self._loaded: tuple[dict[str, NDArray[np.float32]], EmbedderId] | None = None
