@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -188,7 +189,7 @@ def test_reports_never_leave_their_columns(
     json.dumps(fates_to_list(report.fates))
 
 
-def words_of(message: dict[str, Any]) -> list[str]:
+def words_of(message: Mapping[str, Any]) -> list[str]:
     """What a message says, whatever stands in the place of its pictures."""
     return text_of(message).replace("[image left out]", " ").split()
 
