@@ -134,6 +134,15 @@ def test_a_file_that_is_not_known_is_not_read(
         UseEmbedder().embed_query("hello")
 
 
+def test_the_default_is_the_pair() -> None:
+    assert isinstance(load_embedder(), PairEmbedder)
+
+
+def test_every_memory_of_a_process_reads_with_the_same_weights() -> None:
+    assert UseEmbedder()._load() is UseEmbedder()._load()
+    assert MiniLMEmbedder()._load() is MiniLMEmbedder()._load()
+
+
 def test_the_pair_gives_unit_vectors_for_any_text(pair: PairEmbedder) -> None:
     assert_unit(pair.embed_documents(ODD_TEXTS), len(ODD_TEXTS), 384)
     assert_unit(pair.embed_query("hello")[None], 1, 384)
@@ -385,8 +394,8 @@ def test_a_model_of_another_shape_is_a_typed_error(
         MiniLMEmbedder(folder).embed_query("tea")
 
 
-def test_the_default_is_minilm_with_the_tokenizer_of_this_package() -> None:
-    embedder = load_embedder()
+def test_minilm_is_read_with_the_tokenizer_of_this_package() -> None:
+    embedder = load_embedder("minilm")
     assert isinstance(embedder, MiniLMEmbedder)
     rows = embedder.embed_documents(["I drive a Tesla Model 3", "My sister likes tea"])
     scores = rows @ embedder.embed_query("What car do I own?")

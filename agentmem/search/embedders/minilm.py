@@ -96,7 +96,12 @@ class MiniLMEmbedder:
     def _load(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                self._loaded = _load_files(self._folder, threads=self._threads)
+                folder, threads = self._folder, self._threads
+                self._loaded = (
+                    _load_files(_find_in(folder), folder, threads=threads)
+                    if folder
+                    else _installed(_find_installed(), threads=threads)
+                )
             return self._loaded
 
 
@@ -129,8 +134,7 @@ def _run(session: Any, inputs: frozenset[str], tokens: tuple[int, ...]) -> NDArr
     return pooled
 
 
-def _load_files(folder: Path | None, *, threads: int) -> _Loaded:
-    model = _find_in(folder) if folder else _find_installed()
+def _load_files(model: Path, folder: Path | None = None, *, threads: int) -> _Loaded:
     digest = file_sha256(model)
     if folder is None and digest not in KNOWN_SHA256:
         raise EmbedderUnavailable(
@@ -157,6 +161,10 @@ def _load_files(folder: Path | None, *, threads: int) -> _Loaded:
     identity = EmbedderId(name="minilm", version=digest[:12], dimensions=DIMENSIONS)
     pooled = lru_cache(maxsize=KEPT_TEXTS)(partial(_run, session, inputs))
     return _Loaded(id=identity, tokenizer=tokenizer, pooled=pooled)
+
+
+_installed = lru_cache(maxsize=2)(_load_files)
+"""What comes from a package is loaded once: every memory that is open reads with it."""
 
 
 def _tokenizer_json(folder: Path | None) -> bytes:

@@ -73,7 +73,7 @@ class UseEmbedder:
     def _load(self) -> _Encoder:
         with self._lock:
             if self._loaded is None:
-                self._loaded = _Encoder(_find_installed())
+                self._loaded = _encoder(_find_installed())
             return self._loaded
 
 
@@ -140,6 +140,10 @@ class _Encoder:
         rows = rows - rows.mean(axis=1, keepdims=True)
         spread = np.sqrt((rows * rows).mean(axis=1, keepdims=True) + float(self._weights["eps"]))
         return np.asarray(rows / spread * gain + shift, dtype=np.float32)
+
+
+_encoder = lru_cache(maxsize=1)(_Encoder)
+"""The one of this process: every memory that is open reads with it."""
 
 
 class _Mapped(mmap.mmap):
