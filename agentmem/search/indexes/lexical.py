@@ -17,6 +17,7 @@ import numpy as np
 
 from agentmem.base.checks import require_count, require_number
 from agentmem.base.errors import InvalidInput, InvalidNumber
+from agentmem.base.guards import IndexUpkeep
 from agentmem.search.indexes.match import (
     EMPTY,
     Columns,
@@ -28,7 +29,6 @@ from agentmem.search.indexes.match import (
     join,
 )
 from agentmem.search.indexes.rows import DELETED, EVERYTHING, RowScope, RowSelection, RowTable
-from agentmem.search.indexes.upkeep import IndexUpkeep
 from agentmem.stores.values import IndexRows
 
 if TYPE_CHECKING:

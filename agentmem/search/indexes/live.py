@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from agentmem.base.errors import StoreCorrupt, StoreFull, StoreReadOnly
+from agentmem.base.guards import IndexUpkeep
 from agentmem.base.protocols import EmbedderId
 from agentmem.search.indexes.lexical import PostingsIndex
 from agentmem.search.indexes.match import Segment
 from agentmem.search.indexes.matrix import Fetch
 from agentmem.search.indexes.rows import COLUMNS, RowTable, distinct
-from agentmem.search.indexes.upkeep import IndexUpkeep
 from agentmem.search.indexes.vector import VectorIndex
 from agentmem.search.protocol import IndexState
 from agentmem.stores.open_files import new_bytes

@@ -17,7 +17,7 @@ import numpy as np
 
 from agentmem.base.checks import require_count
 from agentmem.base.errors import BadVector, InvalidInput
-from agentmem.base.guards import Ahead
+from agentmem.base.guards import Ahead, IndexUpkeep
 from agentmem.base.protocols import EmbedderId
 from agentmem.search.indexes.matrix import (
     TRAINING_ROWS,
@@ -35,7 +35,6 @@ from agentmem.search.indexes.matrix import (
     width,
 )
 from agentmem.search.indexes.rows import EVERYTHING, RowScope, RowSelection, RowTable
-from agentmem.search.indexes.upkeep import IndexUpkeep
 from agentmem.stores.values import ROW_LIMIT
 
 if TYPE_CHECKING:
