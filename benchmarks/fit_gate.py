@@ -41,7 +41,8 @@ OPEN = 0.3
 """The score from which on a question is let through, in what is printed."""
 LEAN = 0.5
 """What is added to every sum: a question about one's own world that gets nothing is the worse
-mistake. Chosen on blind/choose.jsonl and on people in no fit, where 0.97 of theirs are let through.
+mistake. Chosen on the people of benchmarks/data/blind, who are in no fit: 0.97 of theirs are let
+through.
 """
 STEP = 2.0**-10
 """Weights are written in whole steps, so that a last bit of a sum changes none of them."""
