@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import nets
 import numpy as np
 from gate_data import Cached, Example, gather
 from numpy.typing import NDArray
@@ -26,17 +27,20 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from agentmem.search.embedders.base import load_embedder
-from agentmem.search.gate import GRAMS, MEMORY_FEATURES, WORD_FEATURES, gram_places, gram_scale
+from agentmem.search.gate import MEMORY_FEATURES, WORD_FEATURES
+from agentmem.text.language import GRAMS, gram_places, gram_scale
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "benchmarks" / "data"
 WEIGHTS = ROOT / "agentmem" / "data" / "gates.npz"
 CACHE = ROOT / ".bench"
 EMBEDDERS = ("pair", "minilm", "wordllama", "none")
-SCALES = {"words": 1.0, "memory": 1.0, "vector": 3.0, "grams": 6.0}
+SCALES = {"words": 1.0, "memory": 1.0, "reading": 3.0, "grams": 6.0}
 """How freely each sort of feature may be weighed: its ridge is one over the square."""
 RIDGE = 3.0
 ROUNDS = 400
+PLAN = nets.Plan(units=48, passes=8, pace=1.5e-3, decay=0.2, unseen=0.3)
+"""Of the nets whose mean is the other half of the sum."""
 OPEN = 0.3
 """The score from which on a question is let through, in what is printed."""
 LEAN = 0.5
@@ -78,44 +82,73 @@ def weigh(examples: Sequence[Example]) -> NDArray[np.float64]:
 
 
 def fit(examples: Sequence[Example], parts: Sequence[str]) -> Fit:
-    """The weights of each part, and the offset."""
-    blocks, spreads, sizes = [], {}, {}
+    """The weights of each part, and the offset; half of the sum is a logistic regression's, half
+    the nets'."""
+    blocks: dict[str, Any] = {}
+    spreads: dict[str, NDArray[np.float64]] = {}
     for part in parts:
         values = table(examples, part)
         spread = np.ones(values.shape[1])
         if part in ("words", "memory"):
             spread = np.where(values.std(axis=0) < 1e-6, 1.0, values.std(axis=0))
         spreads[part] = spread / SCALES[part]
-        sizes[part] = values.shape[1]
-        blocks.append(sparse.csr_matrix(values).multiply(1 / spreads[part]).tocsr())
-    rows = sparse.hstack(blocks).tocsr()
-    turned = rows.T.tocsr()
+        blocks[part] = (
+            values.multiply(1 / spreads[part]).tocsr()
+            if sparse.issparse(values)
+            else values / spreads[part]
+        )
+    ends = np.cumsum([block.shape[1] for block in blocks.values()])
+    turned = {part: block.T for part, block in blocks.items()}
+    turned["grams"] = turned["grams"].tocsr()
     sides = np.where([one.own for one in examples], 1.0, -1.0)
     weights = weigh(examples)
 
     def loss(found: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        margins = sides * (rows @ found[:-1] + found[-1])
+        pieces = zip(blocks.values(), np.split(found[:-1], ends[:-1]), strict=True)
+        margins = sides * (found[-1] + sum(block @ piece for block, piece in pieces))
         slopes = -sides * weights / (1 + np.exp(np.clip(margins, -50, 50)))
         cost = float(weights @ np.logaddexp(0, -margins)) + RIDGE / 2 * float(
             found[:-1] @ found[:-1]
         )
-        return cost, np.append(turned @ slopes + RIDGE * found[:-1], slopes.sum())
+        slope = np.concatenate([block @ slopes for block in turned.values()])
+        return cost, np.append(slope + RIDGE * found[:-1], slopes.sum())
 
-    start = np.zeros(rows.shape[1] + 1)
-    best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": ROUNDS}).x
-    found: Fit = {"offset": np.array(best[-1] + LEAN)}
-    at = 0
-    for part in parts:
-        found[part] = best[at : at + sizes[part]] / spreads[part]
-        at += sizes[part]
+    best = minimize(
+        loss, np.zeros(ends[-1] + 1), jac=True, method="L-BFGS-B", options={"maxiter": ROUNDS}
+    ).x
+    found: Fit = {"offset": np.array(best[-1] / 2 + LEAN)}
+    for part, piece in zip(parts, np.split(best[:-1], ends[:-1]), strict=True):
+        found[part] = piece / spreads[part] / 2
+    found |= fit_units(examples, weights)
+    found["offset"] += found.pop("nets_offset")
     return {part: np.asarray(np.round(value / STEP) * STEP) for part, value in found.items()}
+
+
+def seen_by_units(examples: Sequence[Example]) -> NDArray[np.float64]:
+    return np.hstack([table(examples, part) for part in ("words", "memory", "reading")])
+
+
+def fit_units(examples: Sequence[Example], weights: NDArray[np.float64]) -> Fit:
+    """A layer of units over all but the n-grams."""
+    own = np.array([[one.own] for one in examples], dtype=np.float32)
+    alike = len(WORD_FEATURES) + len(MEMORY_FEATURES)
+    values = seen_by_units(examples)
+    net = nets.fit(values, own, weights.astype(np.float32), PLAN, alike=alike)
+    return {
+        "units": net.units,
+        "start": net.start,
+        "counts": net.counts[:, 0] / 2,
+        "nets_offset": net.offset[0] / 2,
+    }
 
 
 def apply(examples: Sequence[Example], found: Fit) -> NDArray[np.float64]:
     total = np.full(len(examples), float(found["offset"]))
-    for part, weights in found.items():
-        if part != "offset":
-            total += table(examples, part) @ weights
+    for part in ("words", "memory", "grams", "reading"):
+        if part in found:
+            total += table(examples, part) @ found[part]
+    sums = seen_by_units(examples) @ found["units"] + found["start"]
+    total += np.maximum(sums, 0) @ found["counts"]
     return np.asarray(1 / (1 + np.exp(-total)))
 
 
@@ -155,7 +188,7 @@ def main() -> None:
         parser.add_argument(f"--unseen-{name}", nargs="+", type=Path, default=[])
     options = parser.parse_args()
     questions = DATA / "questions"
-    people = [questions / "pairs.jsonl", questions / "people.jsonl"]
+    people = [*sorted(questions.glob("p*.jsonl")), *sorted(questions.glob("worlds*.jsonl"))]
     written = [path for path in sorted(questions.glob("*.jsonl")) if path not in people]
     prompts = sorted((DATA / "statements").glob("ordinary_*.jsonl"))
     weights: dict[str, NDArray[Any]] = {"fitted_on": digest(questions)}
@@ -178,7 +211,7 @@ def main() -> None:
         )
         if embedder is not None:
             embedder.save()
-        parts = ["words", "memory", "grams"] + (["vector"] if name in ("pair", "minilm") else [])
+        parts = ["words", "memory", "grams"] + (["reading"] if name in ("pair", "minilm") else [])
         print(f"{name}: {len(examples)} examples", Counter(one.source for one in examples))
         if options.judge:
             judge(examples, parts)
@@ -191,7 +224,7 @@ def main() -> None:
             spread = table(examples, part).std(axis=0)
             shown = zip(names, found[part] * spread, strict=True)
             print({name: round(float(weight), 2) for name, weight in shown})
-        found.setdefault("vector", np.zeros(0))
+        found.setdefault("reading", np.zeros(0))
         weights |= {f"{name}_{part}": value.astype(np.float32) for part, value in found.items()}
     if not options.judge:
         np.savez_compressed(WEIGHTS, **weights)  # type: ignore[arg-type]  # arrays by name

@@ -48,7 +48,7 @@ class Example:
     own: bool
     words: NDArray[np.float32]
     memory: NDArray[np.float32]
-    vector: NDArray[np.float32]
+    reading: NDArray[np.float32]
 
 
 class Cached:
@@ -61,7 +61,10 @@ class Cached:
         self._file = folder / f"{embedder.id.name}-{embedder.id.version}.npz" if folder else None
         if self._file and self._file.exists():
             with np.load(self._file) as file:
-                self._known = dict(zip(file["keys"].tolist(), file["vectors"], strict=True))
+                for sort in ("", "r_"):
+                    if f"{sort}keys" in file:
+                        keys = file[f"{sort}keys"].tolist()
+                        self._known |= zip(keys, file[f"{sort}vectors"], strict=True)
 
     @property
     def id(self) -> EmbedderId:
@@ -74,20 +77,31 @@ class Cached:
     def embed_query(self, text: str, /) -> NDArray[np.float32]:
         return self._of("q", text)
 
+    def reading(self, text: str) -> NDArray[np.float32]:
+        """What the gate reads of a question: the vector, where its models give nothing else."""
+        return self._of("r" if hasattr(self._embedder, "reading") else "q", text)
+
     def _of(self, sort: str, text: str) -> NDArray[np.float32]:
-        key = hashlib.sha256(f"{sort}{text}".encode("utf-8", "replace")).hexdigest()[:24]
+        hashed = hashlib.sha256(f"{sort}{text}".encode("utf-8", "replace")).hexdigest()[:24]
+        key = f"r{hashed}" if sort == "r" else hashed
         if key not in self._known:
-            ask = self._embedder
-            self._known[key] = (
-                ask.embed_query(text) if sort == "q" else ask.embed_documents([text])[0]
-            )
+            ask: Any = self._embedder
+            made = {"q": ask.embed_query, "r": getattr(ask, "reading", None)}.get(sort)
+            self._known[key] = made(text) if made else ask.embed_documents([text])[0]
         return self._known[key]
 
     def save(self) -> None:
         if self._file and self._known:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            keys = list(self._known)
-            np.savez(self._file, keys=np.array(keys), vectors=np.array(list(self._known.values())))
+            read = {key: row for key, row in self._known.items() if key.startswith("r")}
+            made = {key: row for key, row in self._known.items() if not key.startswith("r")}
+            np.savez(
+                self._file,
+                keys=np.array(list(made)),
+                vectors=np.array(list(made.values())),
+                r_keys=np.array(list(read), dtype="U25"),
+                r_vectors=np.array(list(read.values())),
+            )
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -147,7 +161,9 @@ class Asker:
         found = retriever.find(request, [])
         if found is None:
             return None
-        asked = found.asked.vector
+        read = None
+        if found.asked.vector is not None:
+            read = self._memory.embedding.reading(found.asked.question.vector_text)
         language = detect_language(text)
         return Example(
             user=user_id,
@@ -157,7 +173,7 @@ class Asker:
             memory=memory_features(
                 found.asked.question, found.evidence, unspaced=language in UNSPACED
             ),
-            vector=np.zeros(0, dtype=np.float32) if asked is None else asked[1],
+            reading=np.zeros(0, dtype=np.float32) if read is None else read,
             **about,
         )
 
@@ -199,6 +215,7 @@ def _gather(
     asker = Asker(memory)
     users: dict[str, str] = {}
     told: dict[str, list[str]] = {}
+    vectors: dict[str, NDArray[np.float32]] = {}
     for path in people:
         crowd = f"{path.parent.name}-{path.stem}"
         persons = read_lines(path)
@@ -233,12 +250,14 @@ def _gather(
                                             kind="stranger", own=False)])  # fmt: skip
         groups += mine
     places = [*users, *groups]
+    if embedder is not None:
+        vectors = {user: embedder.embed_documents(texts) for user, texts in told.items()}
     for path in questions:
         for line in read_lines(path):
             own = line["about"] == "own"
             same = [u for u, language in users.items() if language in (line["lang"], "all")]
             about = {"source": path.stem, "kind": line["about"], "own": own}
-            chosen = _listeners(line["q"], same, told, embedder, draw)
+            chosen = _listeners(line["q"], same, vectors, embedder, draw)
             yield from _some(asker.ask(line["q"], user, **about) for user in chosen)
             if not own:
                 yield from _some([asker.ask(line["q"], draw.choice(places), **about)])
@@ -252,7 +271,7 @@ def _gather(
 def _listeners(
     text: str,
     users: Sequence[str],
-    told: Mapping[str, Sequence[str]],
+    told: Mapping[str, NDArray[np.float32]],
     embedder: Embedder | None,
     draw: random.Random,
 ) -> list[str]:
@@ -260,7 +279,7 @@ def _listeners(
     mixed = draw.sample(users, len(users))
     if embedder is not None:
         asked = embedder.embed_query(text)
-        near = {user: float((embedder.embed_documents(told[user]) @ asked).max()) for user in mixed}
+        near = {user: float((told[user] @ asked).max()) for user in mixed}
         mixed.sort(key=lambda user: -near[user])
         mixed[NEAREST:] = draw.sample(mixed[NEAREST:], len(mixed[NEAREST:]))
     return mixed[: NEAREST + OTHERS]

@@ -51,7 +51,7 @@ from agentmem.prompt.query import read_queries
 from agentmem.prompt.snapshot import Outcome, Snapshot
 from agentmem.prompt.strip import strip
 from agentmem.prompt.trim import ContextPlan
-from agentmem.search.gate import SHUT
+from agentmem.search.gate import turn_score
 from agentmem.search.parts import memory_of
 from agentmem.text.decode import sound
 from agentmem.text.messages import plain, read_usage, text_of
@@ -120,7 +120,8 @@ def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) 
             "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
         )
     steps.note(*recalled.degradations)
-    if recalled.how in ("searched", "cached") and recalled.own_world <= SHUT:
+    told = turn_score(0.0, recalled.own_world) >= ask.config.recall.similarity_threshold
+    if recalled.how in ("searched", "cached") and not told:
         profile = tuple(memory for memory in profile if TOLD not in memory.metadata)
     return Recollection(secret=secret, queries=queries, profile=profile, recalled=recalled)
 

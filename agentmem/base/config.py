@@ -81,7 +81,7 @@ class BudgetConfig:
     it or a server takes less.
     """
 
-    knowledge: int = 700
+    knowledge: int = 655
     preferences: int = 500
     working: int = 500
     context_window: int | None = None

@@ -43,6 +43,7 @@ from agentmem.prompt.cite import Citation
 from agentmem.prompt.inject import reference_messages
 from agentmem.prompt.messages import read_conversation
 from agentmem.text.clean import clean_text, escape_text
+from agentmem.text.language import QUESTION_MARKS, only_asks
 from agentmem.text.sentences import sentences, truncate_at_sentence
 from agentmem.text.terms import STOP_WORDS, analyse
 
@@ -591,7 +592,6 @@ NO_ADDRESS = "text:"
 """How the address of a text begins that has none of its own: an id, which tells nobody anything."""
 _WORD = re.compile(r"\w+")
 _NUMBERED = re.compile(r"\[[\d, ]+\]")
-_QUESTION_MARKS = ("?", "？", "؟")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -720,11 +720,11 @@ def is_own_question(memory: Memory) -> bool:
 
 
 def is_only_asked(text: str) -> bool:
-    """Whether every sentence of a text is a question."""
-    if not text.rstrip().endswith(_QUESTION_MARKS):
-        return False  # as most do not, which is seen at a glance
+    """Whether a text asks and tells nothing, be it without a mark."""
+    if not text.rstrip().endswith(QUESTION_MARKS):
+        return only_asks(text)
     parts = [text[start:end].rstrip() for start, end in sentences(text)]
-    return bool(parts) and all(part.endswith(_QUESTION_MARKS) for part in parts)
+    return bool(parts) and all(part.endswith(QUESTION_MARKS) for part in parts)
 
 
 def citations_of(

@@ -281,6 +281,19 @@ class Embedding:
             if begun is not None:
                 self._coming[key] = begun
 
+    def reading(self, text: str) -> NDArray[np.float32] | None:
+        """What the embedder's models say of a question before that is made one vector; the vector
+        where there is one model, None when there is none to be had."""
+        read: Callable[[str], NDArray[np.float32]] | None = getattr(self.serving, "reading", None)
+        try:
+            if read is not None:
+                return read(text)
+            found = self.query(text)
+        except EmbedderError as error:
+            self._warn(error)
+            return None
+        return None if found is None else found[1]
+
     def sentence_vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """MiniLM's vectors for models that were fitted on them; None where it is no part of the
         embedder."""

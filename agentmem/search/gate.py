@@ -1,10 +1,11 @@
 """Whether a message asks about the user's own world, and who is believed about it.
 
 Similarity does not tell: the best memory for "why do cats purr" may lie nearer
-than the one for "what car do I own". A logistic model decides, from the words
+than the one for "what car do I own". A fitted model decides, from the words
 of the message (mine, we, mum, how to, translate, …, by language), from what
 memory knows of it (cosines, the share of its words and names that some memory
-holds) and from the message's vector. `benchmarks/fit_gate.py` fits it; this
+holds) and from what the embedder's models say of it: a weight for each, and a
+layer of units for what only several of them together tell. `benchmarks/fit_gate.py` fits it; this
 module reads the features and applies it.
 """
 
@@ -13,22 +14,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
 from math import exp, log1p
 from typing import TYPE_CHECKING, Literal
-from zlib import crc32
 
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Hit, Memory
 from agentmem.data import read_bytes
 from agentmem.search.rank import RELATED, missing_shares, term_shares
 from agentmem.text.language import (
+    GRAMS,
     LANGUAGES,
     READ_CHARACTERS,
     UNSPACED,
     detect_language,
+    gram_places,
+    gram_scale,
     is_greeting,
-    is_unspaced,
     question_words,
     words_of,
 )
@@ -54,8 +55,6 @@ MEMORY_FEATURES = (
     "best", "third", "tenth", "contrast", "covered", "names_missing", "row_share", "rows",
     "named", "covered_unspaced",
 )  # fmt: skip
-GRAMS = 32_768
-"""Places for the character n-grams of a message; which one a gram gets is its hash."""
 SHUT, OPEN = 0.15, 0.55
 """Up to the one the gate is shut, from the other on it is open; between them it depends on how near
 a memory is. The usual threshold of 0.3 is where the gate is as often wrong on either side."""
@@ -67,15 +66,19 @@ SEARCHED = 0.15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Weights of the words, of what memory knows, of n-grams and of the message's vector.
+    """Weights of the words, of what memory knows, of n-grams and of the models' reading.
 
-    Embedders without weights of their own leave `vector` empty.
+    Embedders without weights of their own leave `reading` empty. `units` see all of these but the
+    n-grams, each from its `start` on, and count by `counts`.
     """
 
     words: NDArray[np.float32]
     memory: NDArray[np.float32]
     grams: NDArray[np.float32]
-    vector: NDArray[np.float32]
+    reading: NDArray[np.float32]
+    units: NDArray[np.float32]
+    start: NDArray[np.float32]
+    counts: NDArray[np.float32]
     offset: float
 
     def __post_init__(self) -> None:
@@ -96,7 +99,7 @@ def gate_of(name: str) -> Gate:
         family = name if f"{name}_words" in file else "none"
         parts: dict[str, NDArray[np.float32]] = {
             part: file[f"{family}_{part}"].astype(np.float32)
-            for part in ("words", "memory", "grams", "vector")
+            for part in ("words", "memory", "grams", "reading", "units", "start", "counts")
         }
         return Gate(offset=float(file[f"{family}_offset"]), **parts)
 
@@ -105,20 +108,24 @@ def own_world(
     text: str,
     question: Question,
     evidence: Evidence,
-    vector: NDArray[np.float32] | None,
+    reading: NDArray[np.float32] | None,
     *,
     gate: Gate,
 ) -> float:
     """How likely `text` asks about what the memories of `evidence` are about, from 0 to 1."""
     if is_greeting(text):
         return 0.0
+    import numpy as np
+
     said = word_features(text)
-    total = gate.offset + float(gate.words @ said)
-    total += float(gate.memory @ memory_features(question, evidence, unspaced=_unspaced(said)))
-    if gate.grams.any():
-        total += float(gate.grams[gram_places(text)].sum()) * gram_scale(text)
-    if vector is not None and len(gate.vector) == len(vector):
-        total += float(gate.vector @ vector)
+    known = memory_features(question, evidence, unspaced=_unspaced(said))
+    read = gate.reading[:0] if reading is None else reading[: len(gate.reading)]
+    total = gate.offset + float(gate.words @ said) + float(gate.memory @ known)
+    total += float(gate.grams[gram_places(text)].sum()) * gram_scale(text)
+    total += float(gate.reading[: len(read)] @ read)
+    seen = np.concatenate([said, known, read])
+    if len(seen) == len(gate.units):
+        total += float(gate.counts @ np.maximum(seen @ gate.units + gate.start, 0))
     return 1 / (1 + exp(-max(-50.0, min(50.0, total))))
 
 
@@ -238,34 +245,6 @@ def memory_features(
         covered * unspaced,
     )
     return np.array(values, dtype=np.float32)
-
-
-def gram_places(text: str) -> NDArray[np.intp]:
-    """Where the distinct n-grams of a message are among GRAMS.
-
-    Words, neighbouring words, those it begins with and pieces of three or four
-    letters; of scripts without spaces one to three characters and its ends.
-    """
-    import numpy as np
-
-    read = text.strip()[:READ_CHARACTERS].casefold().replace("’", "'")
-    words = words_of(read)
-    spaced = [word for word in words if not is_unspaced(word)]
-    found = {f"{one} {other}" for one, other in pairwise(spaced)}
-    found.update("^" + " ".join(spaced[:size]) for size in (1, 2) if len(spaced) >= size)
-    for word in words:
-        if is_unspaced(word):
-            found.update(word[at : at + size] for size in (1, 2, 3) for at in range(len(word)))
-            found.update((f"^{word[:2]}", f"{word[-2:]}$", f"{word[-1:]}$"))
-        else:
-            found.add(f" {word} ")
-            found.update(f" {word} "[at : at + 4] for at in range(len(word) - 1))
-    return np.array(sorted({crc32(gram.encode()) % GRAMS for gram in found}), dtype=np.intp)
-
-
-def gram_scale(text: str) -> float:
-    """What each n-gram counts: a long message has many, and must not say more for it."""
-    return float(1.0 / max(4.0, min(len(text), READ_CHARACTERS)) ** 0.5)
 
 
 def _unspaced(said: Sequence[float] | NDArray[np.float32]) -> bool:

@@ -274,12 +274,13 @@ class Retriever:
     def _own_world(self, request: Request, found: Candidates) -> float:
         asked = found.asked
         served = self._embedding.serving_id if asked.vector is not None else None
+        read = None if served is None else self._embedding.reading(asked.question.vector_text)
         return own_world(
             request.query,
             asked.question,
             found.evidence,
-            asked.vector[1] if asked.vector is not None else None,
-            gate=gate_of("none" if served is None else served.name),
+            read,
+            gate=gate_of("none" if served is None or read is None else served.name),
         )
 
     def _rank(self, found: Candidates, *, all_features: bool = True) -> Ranked:

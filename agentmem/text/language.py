@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
+from io import BytesIO
+from itertools import pairwise
+from typing import TYPE_CHECKING
+from zlib import crc32
 
 from agentmem.base.lazy import compile_late
-from agentmem.data import read_json
+from agentmem.data import read_bytes, read_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Words = Mapping[str, Mapping[str, frozenset[str]]]
 """Words by language and sort, as `data/question_words.json` has them."""
@@ -15,6 +23,14 @@ LANGUAGES = ("en", "de", "es", "fr", "pt", "it", "ja", "zh")
 UNSPACED = frozenset({"ja", "zh"})
 READ_CHARACTERS = 1_000
 GREETING_CHARACTERS = 60
+GRAMS = 32_768
+"""Places for the character n-grams of a message; which one a gram gets is its hash."""
+ASKED_CHARACTERS = 400
+"""What is longer tells something, whatever it asks."""
+ASKS = 3.5
+"""From this sum of weights on a text is taken to ask and to tell nothing: of what people told and
+were asked about later less than one in a hundred is (benchmarks/fit_asked.py)."""
+QUESTION_MARKS = ("?", "？", "؟")
 
 _WORD = compile_late(r"[^\W_]+(?:['’\-][^\W_]+)*['’]?")
 _SAID = compile_late(r"[^\W_]+(?:['’][^\W_]+)*")
@@ -158,3 +174,50 @@ def _greetings() -> tuple[frozenset[str], frozenset[str]]:
         frozenset(phrase for sorts in tables for phrase in sorts["greeting"]),
         frozenset(phrase for sorts in tables for phrase in sorts.get("beside", ())),
     )
+
+
+@lru_cache(maxsize=4_096)
+def only_asks(text: str) -> bool:
+    """Whether a text without question marks asks or orders and tells nothing: "how do u get wine
+    out of a carpet". Fitted on messages of many people, in eight languages."""
+    if len(text) > ASKED_CHARACTERS:
+        return False
+    weights, offset = _asking()
+    places = gram_places(text)
+    return offset + float(weights[places].sum()) * gram_scale(text) >= ASKS
+
+
+@cache
+def _asking() -> tuple[NDArray[np.float32], float]:
+    import numpy as np
+
+    with np.load(BytesIO(read_bytes("asked.npz"))) as file:
+        return file["grams"].astype(np.float32), float(file["offset"])
+
+
+def gram_places(text: str) -> NDArray[np.intp]:
+    """Where the distinct n-grams of a message are among GRAMS.
+
+    Words, neighbouring words, those it begins with and pieces of three or four
+    letters; of scripts without spaces one to three characters and its ends.
+    """
+    import numpy as np
+
+    read = text.strip()[:READ_CHARACTERS].casefold().replace("’", "'")
+    words = words_of(read)
+    spaced = [word for word in words if not is_unspaced(word)]
+    found = {f"{one} {other}" for one, other in pairwise(spaced)}
+    found.update("^" + " ".join(spaced[:size]) for size in (1, 2) if len(spaced) >= size)
+    for word in words:
+        if is_unspaced(word):
+            found.update(word[at : at + size] for size in (1, 2, 3) for at in range(len(word)))
+            found.update((f"^{word[:2]}", f"{word[-2:]}$", f"{word[-1:]}$"))
+        else:
+            found.add(f" {word} ")
+            found.update(f" {word} "[at : at + 4] for at in range(len(word) - 1))
+    return np.array(sorted({crc32(gram.encode()) % GRAMS for gram in found}), dtype=np.intp)
+
+
+def gram_scale(text: str) -> float:
+    """What each n-gram counts: a long message has many, and must not say more for it."""
+    return float(1.0 / max(4.0, min(len(text), READ_CHARACTERS)) ** 0.5)

@@ -16,6 +16,7 @@ import agentmem
 from agentmem.base.errors import InvalidInput
 from agentmem.data import read_bytes
 from agentmem.prompt.block import BlockSource, parse_context
+from agentmem.prompt.build import is_only_asked
 from agentmem.search.gate import WORD_FEATURES, Sort, gate_of, turn_score, word_features
 from agentmem.text.language import LANGUAGES, detect_language, is_greeting
 
@@ -160,14 +161,16 @@ def test_a_better_match_and_a_nearer_world_are_never_worth_less() -> None:
 
 
 def test_an_unknown_embedder_uses_the_gate_without_vectors() -> None:
-    assert len(gate_of("minilm").vector) == 384
+    assert len(gate_of("pair").reading) == 896
+    assert len(gate_of("minilm").reading) == 384
     unknown = gate_of("somebody's")
-    assert len(unknown.vector) == 0
+    assert len(unknown.reading) == 0
     assert np.array_equal(unknown.words, gate_of("none").words)
     with pytest.raises(InvalidInput):
         type(unknown)(
             words=unknown.words[:3], memory=unknown.memory, grams=unknown.grams,
-            vector=unknown.vector, offset=0.0,
+            reading=unknown.reading, units=unknown.units, start=unknown.start,
+            counts=unknown.counts, offset=0.0,
         )  # fmt: skip
 
 
@@ -179,6 +182,35 @@ def test_the_gate_was_fitted_on_the_questions_that_are_here() -> None:
         read.update(path.name.encode() + path.read_bytes())
     with np.load(io.BytesIO(read_bytes("gates.npz"))) as weights:
         assert weights["fitted_on"].tobytes() == read.digest()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how do you get candle wax out of a tablecloth",
+        "what is the difference between a hare and a rabbit",
+        "comment on enlève une tache de vin sur un tapis",
+        "wie lange kocht man ein weiches ei",
+        "怎么煮溏心蛋",
+    ],
+)
+def test_what_was_only_asked_is_offered_to_nobody_even_without_a_mark(text: str) -> None:
+    assert is_only_asked(text)
+    with agentmem.open(":memory:", judge_new=False) as memory:
+        memory.add([{"role": "user", "content": text}], user_id="ann")
+        assert not memory.search(text, user_id="ann").hits
+        assert memory.search(text, user_id="ann", questions=True).hits
+
+
+@pytest.mark.parametrize("text", [
+    "my landlady said the ferret can stay, now what cage do I get",
+    "how lucky we are, Noor got into the music school in Ghent",
+    "Ich wohne seit Mai in Graz, was kann man da machen",
+    "when I was ten we moved to Cork",
+    "我下周搬到成都，有什么好吃的",
+])  # fmt: skip
+def test_what_tells_something_beside_a_question_is_offered(text: str) -> None:
+    assert not is_only_asked(text)
 
 
 ASKED = ("What car do I own?", "which car is mine?", "Tell me what I drive?", "what's my car again?",

@@ -12,6 +12,7 @@ import hashlib
 import threading
 import zipfile
 from collections.abc import Sequence
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ DIMENSIONS = 384
 WEIGHTS = "pair.npz"
 SHARES = (0.6, 0.4)
 """How much each of the two counts before the projection."""
+KEPT_READINGS = 256
 
 
 class PairEmbedder:
@@ -48,6 +50,7 @@ class PairEmbedder:
         self._models: tuple[Embedder, ...] = (self.minilm, self.use)
         self._path = None if path is None else Path(path)
         self._lock = threading.Lock()
+        self.reading = lru_cache(KEPT_READINGS)(self._reading)
         self._loaded: tuple[dict[str, NDArray[np.float32]], EmbedderId] | None = None
 
     @property
@@ -59,9 +62,15 @@ class PairEmbedder:
         return to_unit(rows, embedder="pair", count=len(rows))
 
     def embed_query(self, text: str, /) -> NDArray[np.float32]:
-        rows = self.read([text]) @ self._load()[0]["asked"]
+        rows = self.reading(text)[None] @ self._load()[0]["asked"]
         vector: NDArray[np.float32] = to_unit(rows, embedder="pair", count=1)[0]
         return vector
+
+    def _reading(self, text: str) -> NDArray[np.float32]:
+        """The row of one question, before the projection: whose world it asks about is told from
+        how it is put, which the projection drops."""
+        row: NDArray[np.float32] = self.read([text])[0]
+        return row
 
     def read(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """What both models say of each text, side by side, as what is fitted on it expects it."""
