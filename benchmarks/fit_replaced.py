@@ -56,11 +56,14 @@ def vector(text: str) -> np.ndarray[Any, Any]:
 
 
 def embed(texts: Sequence[str]) -> np.ndarray[Any, Any]:
-    return np.array([vector(text) for text in texts], dtype=np.float32).reshape(len(texts), -1)
+    rows = [vector(text) for text in texts]
+    return np.array(rows, dtype=np.float32).reshape(len(rows), ENCODER.id.dimensions)
 
 
 def written() -> Iterator[Case]:
-    for path in sorted((OWN / "replaced").glob("??.jsonl")):
+    for path in sorted((OWN / "replaced").glob("*.jsonl")):
+        if path.stem == "slots":
+            continue
         for row in read_lines(path):
             ends = frozenset(row["ends"])
             yield Case(path.stem, tuple(row["standing"]), row["message"], ends)

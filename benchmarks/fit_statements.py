@@ -29,6 +29,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import nets
 import numpy as np
 from gate_data import read_lines
 from scipy import sparse
@@ -38,6 +39,7 @@ from scipy.special import softmax
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from agentmem.search.embedders.use import DIMENSIONS, UseEmbedder  # noqa: E402
 from agentmem.text.detect import in_first_person  # noqa: E402
 from agentmem.text.statements import (  # noqa: E402
     BLANK,
@@ -55,6 +57,7 @@ DATA = ROOT / "benchmarks" / "data" / "statements"
 WEIGHTS = ROOT / "agentmem" / "data" / "statements.npz"
 CACHE = ROOT / ".bench" / "statement_vectors.npz"
 SPOKEN = ("german", "spanish", "french", "portuguese", "italian", "japanese", "chinese")
+PLAN = nets.Plan(units=64, passes=10, pace=2e-3, decay=0.1, unseen=0.2)
 KEPT = ("like", "dislike", "instruct", "avoid", "identity")
 MOST_OF_A_PROMPT = 10
 LONGEST_PROMPT = 20_000
@@ -244,8 +247,6 @@ def vectors_of(texts: Sequence[str]) -> np.ndarray[Any, Any]:
     keys = [hashlib.blake2b(text.encode(), digest_size=12).hexdigest() for text in texts]
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
     if missing:
-        from agentmem.search.embedders.use import UseEmbedder
-
         rows = UseEmbedder().embed_documents([text or " " for text in missing.values()])
         known |= dict(zip(missing, rows, strict=True))
         CACHE.parent.mkdir(exist_ok=True)
@@ -262,6 +263,9 @@ class Rows:
 
     def __getitem__(self, chosen: Any) -> Rows:
         return Rows(self.grams[chosen], self.dense[chosen])
+
+    def without_vectors(self) -> Rows:
+        return Rows(self.grams, self.dense[:, :-DIMENSIONS])
 
 
 def rows_of(found: Sequence[tuple[Clause, Sequence[Clause]]], *, vectors: bool) -> Rows:
@@ -324,24 +328,43 @@ def fit(rows: Rows, kinds: Iterable[str], weights: Any, strength: float) -> Fitt
     return Fitted(made[:, :size], made[:, size])
 
 
-def held_out(
-    examples: Sequence[Example], *, vectors: bool, strength: float, folds: int = 5
-) -> None:
+def fit_net(rows: Rows, kinds: Iterable[str], weights: Any) -> nets.Net:
+    """The net that sees the plain features and the vector of a clause, and not its letters."""
+    truly = np.array([[kind == one for one in KINDS] for kind in kinds], dtype=np.float32)
+    plain = rows.dense.shape[1] - DIMENSIONS
+    return nets.fit(rows.dense, truly, np.asarray(weights, dtype=np.float32), PLAN, alike=plain)
+
+
+def by_net(net: nets.Net, rows: Rows) -> np.ndarray[Any, Any]:
+    heard = np.maximum(rows.dense @ net.units + net.start, 0)
+    return nets.chances(heard @ net.counts + net.offset)
+
+
+def held_out(examples: Sequence[Example], *, strength: float, folds: int = 5) -> None:
     """Print how each kind is found in sources that were not learned from."""
-    rows = rows_of([(clause, message) for _, clause, message, _, _ in examples], vectors=vectors)
+    rows = rows_of([(clause, message) for _, clause, message, _, _ in examples], vectors=True)
     sources = sorted({source for source, *_ in examples})
     random.Random(3).shuffle(sources)
     kinds = np.array([kind for *_, kind, _ in examples])
     weights = np.array([weight for *_, weight in examples])
     fold_of = {source: at % folds for at, source in enumerate(sources)}
     fold = np.array([fold_of[source] for source, *_ in examples])
-    told = np.empty((len(examples), len(KINDS)))
-    order: list[str] = list(KINDS)
+    found = {name: np.empty((len(examples), len(KINDS))) for name in ("letters", "vectors")}
     for at in range(folds):
-        known = fold != at
-        model = fit(rows[known], kinds[known], weights[known], strength)
-        told[fold == at] = model.chances(rows[fold == at])
-    whole = weights == 1.0
+        known, held = fold != at, fold == at
+        letters = fit(rows[known].without_vectors(), kinds[known], weights[known], strength)
+        found["letters"][held] = letters.chances(rows[held].without_vectors())
+        net = fit_net(rows[known], kinds[known], weights[known])
+        found["vectors"][held] = by_net(net, rows[held])
+    for name, told in found.items():
+        print(name)
+        report(told, kinds, whole=weights == 1.0)
+    print("both")
+    report((found["letters"] + found["vectors"]) / 2, kinds, whole=weights == 1.0)
+
+
+def report(told: np.ndarray[Any, Any], kinds: Any, *, whole: np.ndarray[Any, Any]) -> None:
+    order: list[str] = list(KINDS)
     guess = np.array(order)[told.argmax(axis=1)]
     kept = sum(told[:, order.index(kind)] for kind in KEPT)
     truly = np.isin(kinds, KEPT)
@@ -366,28 +389,27 @@ def held_out(
         )
 
 
-def save(models: Mapping[str, Fitted], path: Path) -> None:
-    """The weights as int8 with one scale a kind; the bias is a plain feature."""
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
-    for name, model in models.items():
-        grams, rest = model.weights[:, :BUCKETS], model.weights[:, BUCKETS:]
-        scale = np.abs(grams).max(axis=1) / 127
-        arrays |= {
-            f"{name}_grams": np.round(grams / scale[:, None]).astype(np.int8),
-            f"{name}_scale": scale.astype(np.float32),
-            f"{name}_rest": rest.astype(np.float16),
-            f"{name}_bias": model.bias,
-        }
-    np.savez_compressed(path, allow_pickle=False, **arrays)
+def save(letters: Fitted, net: nets.Net, path: Path) -> None:
+    """The weights of the letters as int8 with one scale a kind, and those of the net."""
+    grams, rest = letters.weights[:, :BUCKETS], letters.weights[:, BUCKETS:]
+    scale = np.abs(grams).max(axis=1) / 127
+    np.savez_compressed(
+        path,
+        letters_grams=np.round(grams / scale[:, None]).astype(np.int8),
+        letters_scale=scale.astype(np.float32),
+        letters_rest=rest.astype(np.float16),
+        letters_bias=letters.bias,
+        net_units=net.units.astype(np.float16),
+        net_start=net.start.astype(np.float32),
+        net_counts=net.counts.astype(np.float32),
+        net_offset=net.offset.astype(np.float32),
+    )
     print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--strength", type=float, default=6.0, help="inverse of the penalty")
-    parser.add_argument(
-        "--strength-of-vectors", type=float, default=2.0, help="the same, with them"
-    )
     parser.add_argument("--shared", type=Path, help="folder of public sets")
     parser.add_argument("--wheels", type=Path, help="folder of three packages with prompts")
     parser.add_argument("--without", action="append", default=[], help="a source to leave out")
@@ -403,10 +425,7 @@ def main() -> None:
     examples += read_ordinary({k: v for k, v in prompts.items() if k not in options.without})
     print(f"{len(examples):,} examples, {sum(w == 1.0 for *_, w in examples):,} of them as written")
     if options.check:
-        for vectors in (False, True):
-            print("vectors" if vectors else "letters")
-            strength = options.strength_of_vectors if vectors else options.strength
-            held_out(examples, vectors=vectors, strength=strength, folds=options.folds)
+        held_out(examples, strength=options.strength, folds=options.folds)
         return
     rows = rows_of([one[1:3] for one in examples], vectors=False)
     kinds = np.array([one[3] for one in examples])
@@ -415,11 +434,7 @@ def main() -> None:
     close = np.flatnonzero((kinds != "other") | (letters.chances(rows)[:, -1] < CERTAINLY_NOTHING))
     print(f"{len(close):,} of them are seen by the model with vectors")
     seen = with_vectors(rows[close], [examples[at][1] for at in close])
-    models = {
-        "letters": letters,
-        "vectors": fit(seen, kinds[close], weights[close], options.strength_of_vectors),
-    }
-    save(models, options.out)
+    save(letters, fit_net(seen, kinds[close], weights[close]), options.out)
 
 
 if __name__ == "__main__":

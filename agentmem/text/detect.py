@@ -567,7 +567,7 @@ def _one_line(text: str) -> str:
 
 KEPT: tuple[Kind, ...] = ("like", "dislike", "instruct", "avoid", "identity")
 AGAINST: tuple[Kind, ...] = ("dislike", "avoid")
-SURE, SURE_IN_LONG = 0.47, 0.93
+SURE, SURE_IN_LONG = 0.42, 0.93
 """So likely must a clause be a statement to be kept, in a short message and in a long one."""
 LONGEST_TEXT = 30_000
 """The models read no further: what is longer is material."""
@@ -576,11 +576,11 @@ HEARING_SHORT, HEARING_LONG = 120, 400
 its material. Between the two a clause must be the likelier the longer the message is."""
 LONG_FOR_A_ROLE = 160
 """A role that opens a text so long mostly sets a task: "I'm a copywriter and need an ad for …"."""
-SURE_BY_LETTERS = 0.65
+SURE_BY_LETTERS = 0.6
 """The same where there are no vectors."""
-SURE_OF_NEEDS = 0.5
+SURE_OF_NEEDS = 0.3
 """Of an allergy, a diet, an illness: missing one is worse than keeping one too many."""
-VETO, VETO_OF_ROLES, VETO_IN_LONG = 0.02, 0.1, 0.5
+VETO, VETO_OF_ROLES, VETO_OF_TASKS, VETO_IN_LONG = 0.02, 0.1, 0.2, 0.5
 """What the rules find is not kept when the models think it less likely than this; what one
 is ("I am a Java developer") often opens a task."""
 TAKEN_BACK = 0.4
@@ -648,8 +648,9 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         heads = told[:1] if found.type == "style" else over[:1]
         tasked = any(orders(one.clause.words) for one in heads)  # "Write a poem. Keep it short."
         lasting = any(marked("lasting", one.clause.words) for one in over)
-        doubted = len(text) >= long or (tasked and not lasting)
-        kept = _unless_vetoed(text, found, over, VETO_IN_LONG if doubted else veto)
+        if tasked and not lasting:
+            veto = VETO_OF_TASKS
+        kept = _unless_vetoed(text, found, over, VETO_IN_LONG if len(text) >= long else veto)
         if kept is not None:
             stated.append(kept)
             used |= {one.clause.at for one in over if one.clause.start < kept.end}
@@ -676,8 +677,9 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         needed = SURE_IN_LONG if P.formula.search(clause.words) else sure
         needed = min(needed, SURE_OF_NEEDS) if is_need(clause.words) else needed
         nothing = one.chance("other", "once")
-        if one.kind in KEPT and 1 - nothing > needed and not _is_not_theirs(one):
-            stated.append(_stated(text, _with_object(one, told)))
+        stating = one.chance(*KEPT) > one.chance("retract") and 1 - nothing > needed
+        if stating and not _is_not_theirs(one):
+            stated.append(_stated(text, _with_object(one.among(KEPT), told)))
             if one.chance("retract") > ENDS_TOO:
                 ended = _retraction(text, clause)
                 retracted += [replace(ended, latest=False, slot="")] if ended.stems else []

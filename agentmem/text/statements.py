@@ -356,7 +356,7 @@ def tell(message: Sequence[Clause], embed: Embed | None = None) -> tuple[Told, .
     if not message:
         return ()
     rows = [*zip([buckets(one.words) for one in message], plain_features(message), strict=True)]
-    told = [_chances("letters", hashed, plain, None) for hashed, plain in rows]
+    told = [_by_letters(hashed, plain) for hashed, plain in rows]
     if embed is None:
         return tuple(Told(clause, tuple(one)) for clause, one in zip(message, told, strict=True))
     mattering = sorted(
@@ -366,22 +366,33 @@ def tell(message: Sequence[Clause], embed: Embed | None = None) -> tuple[Told, .
     vectors = embed([message[at].words.replace(BLANK, "") or " " for at in mattering])
     if vectors is not None:
         for at, vector in zip(mattering, vectors, strict=True):
-            seen = _chances("vectors", *rows[at], vector)
+            seen = _by_vector(rows[at][1], vector)
             told[at] = [(one + other) / 2 for one, other in zip(told[at], seen, strict=True)]
     return tuple(Told(clause, tuple(one)) for clause, one in zip(message, told, strict=True))
 
 
-def _chances(
-    name: str, hashed: list[int], plain: list[float], vector: NDArray[np.float32] | None
-) -> list[float]:
+def _by_letters(hashed: list[int], plain: list[float]) -> list[float]:
     import numpy as np
 
     stored = _weights()
-    summed = stored[f"{name}_grams"][:, hashed].sum(axis=1, dtype=np.int64)
-    score = stored[f"{name}_scale"] * summed / max(1, len(hashed)) ** 0.5 + stored[f"{name}_bias"]
+    summed = stored["letters_grams"][:, hashed].sum(axis=1, dtype=np.int64)
+    score = stored["letters_scale"] * summed / max(1, len(hashed)) ** 0.5 + stored["letters_bias"]
     rest = np.asarray(plain, dtype=np.float32) * PLAIN_SCALE
-    if vector is not None:
-        rest = np.concatenate([rest, np.asarray(vector, dtype=np.float32) * VECTOR_SCALE])
-    score = score + stored[f"{name}_rest"] @ rest
+    return _chances(score + stored["letters_rest"] @ rest)
+
+
+def _by_vector(plain: list[float], vector: NDArray[np.float32]) -> list[float]:
+    import numpy as np
+
+    stored = _weights()
+    rest = np.asarray(plain, dtype=np.float32) * PLAIN_SCALE
+    seen = np.concatenate([rest, np.asarray(vector, dtype=np.float32) * VECTOR_SCALE])
+    heard = np.maximum(seen @ stored["net_units"] + stored["net_start"], 0)
+    return _chances(heard @ stored["net_counts"] + stored["net_offset"])
+
+
+def _chances(score: NDArray[np.float32]) -> list[float]:
+    import numpy as np
+
     raised = np.exp(score - score.max())
     return [float(one) for one in raised / raised.sum()]
