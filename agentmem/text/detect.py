@@ -576,7 +576,7 @@ HEARING_SHORT, HEARING_LONG = 120, 400
 its material. Between the two a clause must be the likelier the longer the message is."""
 LONG_FOR_A_ROLE = 160
 """A role that opens a text so long mostly sets a task: "I'm a copywriter and need an ad for …"."""
-SURE_BY_LETTERS = 0.6
+SURE_BY_LETTERS = 0.65
 """The same where there are no vectors."""
 SURE_OF_NEEDS = 0.3
 """Of an allergy, a diet, an illness: missing one is worse than keeping one too many."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agentmem.search.embedders.use import UseEmbedder
 from agentmem.text.detect import Retraction, correction, hear, matching, stems
 from agentmem.text.statements import clauses, tell
 
@@ -101,7 +102,7 @@ def test_the_denial_of_one_allergy_leaves_another_alone() -> None:
 
 
 def test_a_statement_about_them_keeps_what_they_are() -> None:
-    (stated,) = hear("I tried figs once and now I love them").stated
+    (stated,) = hear("I tried figs once and now I love them", UseEmbedder().embed_documents).stated
     assert "figs" in stated.content
 
 
