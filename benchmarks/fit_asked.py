@@ -11,24 +11,15 @@ question would be lost. Needs scipy.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from gate_data import read_lines
+from gate_data import grams_of, read_lines
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.optimize import minimize
 
-from agentmem.text.language import (
-    ASKED_CHARACTERS,
-    ASKS,
-    GRAMS,
-    QUESTION_MARKS,
-    gram_places,
-    gram_scale,
-)
+from agentmem.text.language import ASKED_CHARACTERS, ASKS, GRAMS, QUESTION_MARKS
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "benchmarks" / "data"
@@ -72,15 +63,6 @@ def is_marked(text: str) -> bool:
 
 def unmarked(text: str) -> str:
     return text.rstrip(" " + "".join(QUESTION_MARKS))
-
-
-def grams_of(texts: Sequence[str]) -> Any:
-    places = [gram_places(text) for text in texts]
-    sizes = [len(row) for row in places]
-    values = np.repeat([gram_scale(text) for text in texts], sizes)
-    pointers = np.concatenate([[0], np.cumsum(sizes)])
-    shape = (len(texts), GRAMS)
-    return sparse.csr_matrix((values, np.concatenate(places), pointers), shape=shape)
 
 
 def fit() -> Fitted:

@@ -21,14 +21,13 @@ from typing import Any
 
 import nets
 import numpy as np
-from gate_data import Cached, Example, gather
+from gate_data import Cached, Example, gather, grams_of
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize
 
 from agentmem.search.embedders.base import load_embedder
 from agentmem.search.gate import MEMORY_FEATURES, WORD_FEATURES
-from agentmem.text.language import GRAMS, gram_places, gram_scale
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "benchmarks" / "data"
@@ -54,19 +53,9 @@ STEP = 2.0**-10
 Fit = dict[str, NDArray[np.float64]]
 
 
-def grams_of(examples: Sequence[Example]) -> Any:
-    """A row an example, a column a place of an n-gram."""
-    places = [gram_places(one.text) for one in examples]
-    sizes = [len(row) for row in places]
-    values = np.repeat([gram_scale(one.text) for one in examples], sizes)
-    pointers = np.concatenate([[0], np.cumsum(sizes)])
-    shape = (len(examples), GRAMS)
-    return sparse.csr_matrix((values, np.concatenate(places), pointers), shape=shape)
-
-
 def table(examples: Sequence[Example], part: str) -> Any:
     if part == "grams":
-        return grams_of(examples)
+        return grams_of([one.text for one in examples])
     return np.array([getattr(one, part) for one in examples], dtype=np.float64)
 
 

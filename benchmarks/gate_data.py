@@ -27,7 +27,7 @@ from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.query import read_queries
 from agentmem.search.gate import memory_features, word_features
 from agentmem.search.retriever import Request
-from agentmem.text.language import UNSPACED, detect_language
+from agentmem.text.language import GRAMS, UNSPACED, detect_language, gram_places, gram_scale
 
 STRANGER_EVERY = 3
 """Each so many of a conversation's questions is asked of another one, which knows nothing of it."""
@@ -107,6 +107,18 @@ class Cached:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """A file of one JSON object a line."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+def grams_of(texts: Sequence[str]) -> Any:
+    """A row a text, a column a place of an n-gram. Needs scipy."""
+    from scipy import sparse
+
+    places = [gram_places(text) for text in texts]
+    sizes = [len(row) for row in places]
+    values = np.repeat([gram_scale(text) for text in texts], sizes)
+    pointers = np.concatenate([[0], np.cumsum(sizes)])
+    shape = (len(texts), GRAMS)
+    return sparse.csr_matrix((values, np.concatenate(places), pointers), shape=shape)
 
 
 def add_person(memory: MemoryManager, person: dict[str, Any], user_id: str) -> None:
