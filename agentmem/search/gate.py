@@ -58,6 +58,8 @@ MEMORY_FEATURES = (
 SHUT, OPEN = 0.15, 0.55
 """Up to the one the gate is shut, from the other on it is open; between them it depends on how near
 a memory is. The usual threshold of 0.3 is where the gate is as often wrong on either side."""
+PASTED_LINES = 3
+"""A message with so many line breaks holds something pasted; two lines are how people type."""
 ANSWERS = 0.5
 """From this score on a page answers by itself, whatever is asked about."""
 SEARCHED = 0.15
@@ -208,7 +210,7 @@ def word_features(text: str) -> NDArray[np.float32]:
         "howto_own": howto and own,
         "long": len(text) > 200,
         "length": min(len(text), 1_000) ** 0.5 / 10,
-        "lines": "\n" in text.strip(),
+        "lines": text.strip().count("\n") >= PASTED_LINES,
         "digits": any(character.isdigit() for character in read),
         "few_words": len(said) <= 3 and not unspaced,
         **{sort: has(sort) for sort in FORMS},

@@ -99,6 +99,15 @@ def test_a_search_finds_it_in_other_words_too(memory: agentmem.MemoryManager) ->
     assert not memory.search("how far away is the moon?", user_id="ann")
 
 
+def test_a_second_line_changes_nothing(memory: agentmem.MemoryManager) -> None:
+    one, two = (
+        memory.search(f"What car do I own?{gap}and how old is it?", user_id="ann").own_world
+        for gap in (" ", "\n")
+    )
+    assert one == pytest.approx(two, abs=0.05)
+    assert two > 0.9
+
+
 @pytest.mark.parametrize(
     "text", ["Hi there!", "ok", "thank you", "Good morning!", "danke", "¡Hola!", "merci",
              "ciao", "obrigado", "ありがとう", "你好！", "ok, thanks", "Thanks so much for your help!",
