@@ -121,11 +121,13 @@ def own_world(
 
     said = word_features(text)
     known = memory_features(question, evidence, unspaced=_unspaced(said))
-    read = gate.reading[:0] if reading is None else reading[: len(gate.reading)]
     total = gate.offset + float(gate.words @ said) + float(gate.memory @ known)
     total += float(gate.grams[gram_places(text)].sum()) * gram_scale(text)
-    total += float(gate.reading[: len(read)] @ read)
-    seen = np.concatenate([said, known, read])
+    if reading is None or len(reading) != len(gate.reading):
+        reading = gate.reading[:0]
+    else:
+        total += float(gate.reading @ reading)
+    seen = np.concatenate([said, known, reading])
     if len(seen) == len(gate.units):
         total += float(gate.counts @ np.maximum(seen @ gate.units + gate.start, 0))
     return 1 / (1 + exp(-max(-50.0, min(50.0, total))))
