@@ -1,7 +1,7 @@
 """What memory costs a call of a wrapped model, beside the bare call.
 
     python benchmarks/overhead.py [--memories 10000] [--turns 60] [--pairs 0,10,50,200]
-        [--embedder minilm] [--json]
+        [--embedder pair] [--json]
 
 `memory.wrap` around a model that answers at once, with the default embedder,
 and conversations of 0, 10, 50 and 200 pairs of messages before the question.
@@ -49,7 +49,7 @@ def main() -> None:
     arguments.add_argument("--memories", type=int, default=10_000)
     arguments.add_argument("--turns", type=int, default=60)
     arguments.add_argument("--pairs", default=",".join(map(str, PAIRS)))
-    arguments.add_argument("--embedder", default="minilm")
+    arguments.add_argument("--embedder", default="pair")
     arguments.add_argument("--json", action="store_true")
     asked = arguments.parse_args()
     pairs = [int(number) for number in asked.pairs.split(",")]

@@ -17,6 +17,7 @@ from functools import cache
 from math import exp, log1p
 from typing import TYPE_CHECKING, Literal
 
+from agentmem.base.blas import one_thread
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Hit, Memory
 from agentmem.data import read_bytes
@@ -129,7 +130,8 @@ def own_world(
         total += float(gate.reading @ reading)
     seen = np.concatenate([said, known, reading])
     if len(seen) == len(gate.units):
-        total += float(gate.counts @ np.maximum(seen @ gate.units + gate.start, 0))
+        with one_thread:
+            total += float(gate.counts @ np.maximum(seen @ gate.units + gate.start, 0))
     return 1 / (1 + exp(-max(-50.0, min(50.0, total))))
 
 

@@ -18,6 +18,7 @@ from functools import cache, lru_cache
 from math import exp, log1p
 from typing import TYPE_CHECKING, Any
 
+from agentmem.base.blas import one_thread
 from agentmem.base.checks import require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.lazy import compile_late
@@ -504,7 +505,8 @@ def sum_features(
     """
     import numpy as np
 
-    sums = features.astype(np.float64) @ np.array(weights, dtype=np.float64)
+    with one_thread:
+        sums = features.astype(np.float64) @ np.array(weights, dtype=np.float64)
     return np.asarray(sums - weights[SPEAKER] * bool(speaker.any()), dtype=np.float64)
 
 

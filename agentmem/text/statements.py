@@ -18,6 +18,7 @@ from io import BytesIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from agentmem.base.blas import one_thread
 from agentmem.data import read_bytes, read_json
 from agentmem.text.regions import (
     code_spans,
@@ -387,8 +388,9 @@ def _by_vector(plain: list[float], vector: NDArray[np.float32]) -> list[float]:
     stored = _weights()
     rest = np.asarray(plain, dtype=np.float32) * PLAIN_SCALE
     seen = np.concatenate([rest, np.asarray(vector, dtype=np.float32) * VECTOR_SCALE])
-    heard = np.maximum(seen @ stored["net_units"] + stored["net_start"], 0)
-    return _chances(heard @ stored["net_counts"] + stored["net_offset"])
+    with one_thread:
+        heard = np.maximum(seen @ stored["net_units"] + stored["net_start"], 0)
+        return _chances(heard @ stored["net_counts"] + stored["net_offset"])
 
 
 def _chances(score: NDArray[np.float32]) -> list[float]:

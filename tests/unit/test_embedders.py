@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agentmem.base.blas import one_thread
 from agentmem.base.errors import (
     EmbedderFailed,
     EmbedderUnavailable,
@@ -110,15 +111,43 @@ def test_pieces_are_cut_as_the_vocabulary_says(spoken: UseEmbedder) -> None:
     assert pieces.ids("\ue000")[1:] == [use._UNKNOWN]
 
 
-def test_threads_of_other_numpy_code_come_back(spoken: UseEmbedder) -> None:
+def blas_threads() -> list[int]:
     from threadpoolctl import threadpool_info
 
-    def now() -> list[int]:
-        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+    return [
+        one["num_threads"]
+        for one in threadpool_info()
+        if one["user_api"] == "blas" and one["threading_layer"] != "openmp"
+    ]
 
-    before = now()
+
+def test_threads_of_other_numpy_code_come_back(spoken: UseEmbedder) -> None:
+    before = blas_threads()
     spoken.embed_query("a text nobody has read before")
-    assert now() == before
+    assert blas_threads() == before
+
+
+def test_any_thread_multiplies_alone_and_the_last_one_sets_back_what_was() -> None:
+    before, entered, left = blas_threads(), threading.Event(), threading.Event()
+    inside: list[list[int]] = []
+
+    def work() -> None:
+        with one_thread:
+            entered.set()
+            assert left.wait(30)
+            inside.append(blas_threads())
+        inside.append(blas_threads())
+
+    other = threading.Thread(target=work)
+    with one_thread:
+        other.start()
+        assert entered.wait(30)
+        assert set(blas_threads()) <= {1}
+    left.set()
+    other.join()
+    assert set(inside[0]) <= {1}
+    assert inside[1] == before
+    assert blas_threads() == before
 
 
 def test_a_file_that_is_not_known_is_not_read(

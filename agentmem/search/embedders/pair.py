@@ -17,6 +17,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentmem.base.blas import one_thread
 from agentmem.base.errors import EmbedderUnavailable
 from agentmem.base.protocols import Embedder, EmbedderId
 from agentmem.data import read_bytes
@@ -58,11 +59,11 @@ class PairEmbedder:
         return self._load()[1]
 
     def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        rows = self.read(texts) @ self._load()[0]["told"]
+        rows = self._projected(self.read(texts), "told")
         return to_unit(rows, embedder="pair", count=len(rows))
 
     def embed_query(self, text: str, /) -> NDArray[np.float32]:
-        rows = self.reading(text)[None] @ self._load()[0]["asked"]
+        rows = self._projected(self.reading(text)[None], "asked")
         vector: NDArray[np.float32] = to_unit(rows, embedder="pair", count=1)[0]
         return vector
 
@@ -80,6 +81,12 @@ class PairEmbedder:
             model.embed_documents(texts) * np.float32(share**0.5)
             for model, share in zip(self._models, SHARES, strict=True)
         ])  # fmt: skip
+
+    def _projected(self, rows: NDArray[np.float32], side: str) -> NDArray[np.float32]:
+        projection = self._load()[0][side]
+        with one_thread:
+            projected: NDArray[np.float32] = rows @ projection
+        return projected
 
     def _load(self) -> tuple[dict[str, NDArray[np.float32]], EmbedderId]:
         """From what both models say to one space, of a question and of what was told; the id."""

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from agentmem.base.blas import one_thread
 from agentmem.base.errors import EmbedderUnavailable
 from agentmem.base.protocols import EmbedderId
 from agentmem.search.embedders.base import check_texts, file_sha256, package_folder, to_unit
@@ -101,12 +102,11 @@ class _Encoder:
             return np.concatenate([self._weights[f"{name}{size}"] for size, _ in _WINDOWS], axis=-1)
 
         self._entry = tuple(joined(name) for name in ("proj", "proj_b", "ln_g", "ln_b"))
-        self._alone = _OneThread()
         self.vector = lru_cache(maxsize=KEPT_TEXTS)(self._vector)
 
     def _vector(self, text: str) -> NDArray[np.float32]:
         ids = [_FIRST, *self._pieces.ids(text)[:MAX_TOKENS], _LAST]
-        with self._alone:
+        with one_thread:
             return self._encode(ids)
 
     def _encode(self, ids: Sequence[int]) -> NDArray[np.float32]:
@@ -242,31 +242,6 @@ class _Pieces:
             _, at, piece = best[at]
             found.append(piece)
         return tuple(reversed(found))
-
-
-class _OneThread:
-    """While texts are read, matrices are multiplied by one thread: a sentence is too small to be
-    divided, and threads that wait for it take twice its time. What was set before comes back."""
-
-    def __init__(self) -> None:
-        from threadpoolctl import ThreadpoolController
-
-        self._controller: Any = ThreadpoolController().select(user_api="blas")
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._limit = self._controller.limit(limits=1)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._limit.restore_original_limits()
 
 
 def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
