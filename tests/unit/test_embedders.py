@@ -26,11 +26,10 @@ from agentmem.base.errors import (
 from agentmem.base.protocols import Embedder
 from agentmem.search.embedders import minilm, use
 from agentmem.search.embedders.base import file_sha256, load_embedder
-from agentmem.search.embedders.fastembed import FastEmbedEmbedder
 from agentmem.search.embedders.litellm import LiteLLMEmbedder
 from agentmem.search.embedders.minilm import MiniLMEmbedder
+from agentmem.search.embedders.packages import FastEmbedEmbedder, SentenceTransformersEmbedder
 from agentmem.search.embedders.pair import PairEmbedder
-from agentmem.search.embedders.sentence_transformers import SentenceTransformersEmbedder
 from agentmem.search.embedders.use import UseEmbedder
 from agentmem.search.embedders.wordllama import WordLlamaEmbedder
 
