@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 
 
 def open_model(
-    model: Path, tokenizer_json: bytes, *, max_tokens: int, threads: int
+    model: str | bytes, tokenizer_json: bytes, *, max_tokens: int, threads: int
 ) -> tuple[Any, Any, frozenset[str]]:
-    """The tokenizer, the session and the names of its inputs; errors are the packages' own."""
+    """The tokenizer, the session and the names of its inputs; errors are the packages' own.
+
+    `model` is a file's path or what stands in it.
+    """
     import onnxruntime
     from tokenizers import Tokenizer
 
@@ -46,7 +49,7 @@ def open_model(
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(
-        str(model),
+        model,
         options,
         providers=["CPUExecutionProvider"],
         disabled_optimizers=["SkipLayerNormFusion"],  # fused it takes four times as long as apart
@@ -158,7 +161,7 @@ def _find_in(folder: Path) -> tuple[Path, Path]:
 def _load_files(model: Path, tokenizer_file: Path, *, max_tokens: int, threads: int) -> _Loaded:
     try:
         tokenizer, session, inputs = open_model(
-            model, tokenizer_file.read_bytes(), max_tokens=max_tokens, threads=threads
+            str(model), tokenizer_file.read_bytes(), max_tokens=max_tokens, threads=threads
         )
     except Exception as error:  # both libraries raise bare exceptions of their own
         raise RerankerUnavailable(

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentmem.base.blas import one_thread
 from agentmem.base.errors import (
@@ -25,13 +27,15 @@ from agentmem.base.errors import (
 )
 from agentmem.base.protocols import Embedder
 from agentmem.search.embedders import minilm, use
-from agentmem.search.embedders.base import file_sha256, load_embedder
+from agentmem.search.embedders.base import file_sha256, load_embedder, read_fields
 from agentmem.search.embedders.litellm import LiteLLMEmbedder
 from agentmem.search.embedders.minilm import MiniLMEmbedder
 from agentmem.search.embedders.packages import FastEmbedEmbedder, SentenceTransformersEmbedder
 from agentmem.search.embedders.pair import PairEmbedder
 from agentmem.search.embedders.use import UseEmbedder
 from agentmem.search.embedders.wordllama import WordLlamaEmbedder
+from agentmem.search.rerank import open_model
+from tests.unit import onnx_files
 
 ODD_TEXTS = ["", " ", "\x00", "😀", "a" * 1_000_000, "日本語。", "plain words", "⁂⁂"]
 
@@ -420,6 +424,30 @@ def test_a_model_of_another_shape_is_a_typed_error(
     monkeypatch.setattr(Session, "run", lambda *_: [np.zeros((1, 2, 7), dtype=np.float32)])
     with pytest.raises(EmbedderFailed, match="384"):
         MiniLMEmbedder(folder).embed_query("tea")
+
+
+def test_minilm_multiplies_whole_numbers_and_says_nearly_what_it_said() -> None:
+    embedder = MiniLMEmbedder()
+    assert embedder.id.version.startswith("8")
+    file = minilm._find_installed()
+    plain = open_model(str(file), minilm._tokenizer_json(None), max_tokens=256, threads=1)
+    for text in ("I drive a Tesla.", "What car do I own?", "x", "Wie heißt mein Hund? " * 20):
+        before = minilm._run(plain[1], plain[2], tuple(plain[0].encode(text).ids))
+        cosine = float(embedder.embed_query(text) @ before) / float(np.linalg.norm(before))
+        assert 0.98 < cosine < 0.999_999
+
+
+def test_a_model_without_whole_number_weights_is_run_as_it_is() -> None:
+    assert minilm.multiply_whole_numbers(onnx_files.model()) == b""
+    assert minilm.multiply_whole_numbers(b"") == b""
+
+
+@given(st.lists(st.tuples(st.integers(1, 1000), st.binary(max_size=300))))
+def test_the_fields_of_a_message_are_all_of_it(fields: list[tuple[int, bytes]]) -> None:
+    message = b"".join(minilm._field(number, value) for number, value in fields) + b"\x10\x96\x01"
+    read = list(read_fields(message))
+    assert b"".join(one.whole for one in read) == message
+    assert [(one.number, bytes(one.value)) for one in read] == [*fields, (2, b"")]
 
 
 def test_minilm_is_read_with_the_tokenizer_of_this_package() -> None:

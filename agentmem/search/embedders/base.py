@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentmem.base.checks import require_text
 from agentmem.base.errors import EmbedderFailed, EmbedderUnavailable, InvalidInput
@@ -138,3 +138,35 @@ def package_folder(package: str) -> Path | None:
         return None
     places = spec.submodule_search_locations if spec else None
     return Path(next(iter(places))) if places else None
+
+
+class Field(NamedTuple):
+    """One field of a protobuf message: all its bytes, and those of its value."""
+
+    number: int
+    whole: memoryview
+    value: memoryview
+
+
+def read_fields(message: bytes | memoryview) -> Iterator[Field]:
+    """The fields of a protobuf message in their order; a whole number's value is left empty."""
+    message, at = memoryview(message), 0
+
+    def number() -> int:
+        nonlocal at
+        found, shift = 0, 0
+        while True:
+            found |= (message[at] & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if message[at - 1] < 0x80:
+                return found
+
+    while at < len(message):
+        begun, tag = at, number()
+        if tag & 7 == 0:
+            number()
+            size = 0
+        else:
+            size = number() if tag & 7 == 2 else 4 if tag & 7 == 5 else 8
+        at += size
+        yield Field(tag >> 3, message[begun:at], message[at - size : at])

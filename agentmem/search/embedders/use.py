@@ -11,7 +11,7 @@ import mmap
 import struct
 import threading
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -19,7 +19,13 @@ from typing import IO, TYPE_CHECKING, Any
 from agentmem.base.blas import one_thread
 from agentmem.base.errors import EmbedderUnavailable
 from agentmem.base.protocols import EmbedderId
-from agentmem.search.embedders.base import check_texts, file_sha256, package_folder, to_unit
+from agentmem.search.embedders.base import (
+    check_texts,
+    file_sha256,
+    package_folder,
+    read_fields,
+    to_unit,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -211,10 +217,9 @@ class _Pieces:
                 struct.unpack_from("<f", model, at + 5 + length)[0] if scored else 0.0
             )
             at += 2 + size
-        spec = next(value for number, value in _fields(model[at:]) if number == 3)
-        self._normal = normalizers.Precompiled(
-            next(value for number, value in _fields(spec) if number == 2)
-        )
+        spec = next(one.value for one in read_fields(model[at:]) if one.number == 3)
+        table = next(one.value for one in read_fields(spec) if one.number == 2)
+        self._normal = normalizers.Precompiled(bytes(table))
         self._longest = max(map(len, self._ids))
         self._unknown = min(self._scores) - 10.0
         self._word = lru_cache(maxsize=KEPT_WORDS)(self._cut)
@@ -257,29 +262,6 @@ def _read_array(file: IO[bytes]) -> NDArray[Any]:
 
     shape, kind = _read_header(file)
     return np.frombuffer(file.read(), kind).reshape(shape)
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """The numbered fields of a protobuf message that hold bytes."""
-    at = 0
-
-    def number() -> int:
-        nonlocal at
-        found, shift = 0, 0
-        while True:
-            found |= (message[at] & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if message[at - 1] < 0x80:
-                return found
-
-    while at < len(message):
-        tag = number()
-        if tag & 7 == 0:
-            number()
-            continue
-        size = number() if tag & 7 == 2 else 4 if tag & 7 == 5 else 8
-        yield tag >> 3, message[at : at + size]
-        at += size
 
 
 def _checked(folder: Path, name: str) -> str:
