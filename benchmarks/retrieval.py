@@ -1,6 +1,6 @@
 """How well memories are found: recall@5, recall@10, MRR and nDCG@10 through the public API.
 
-    python benchmarks/retrieval.py --data DIR [--embedder wordllama|minilm|none] [--json]
+    python benchmarks/retrieval.py --data DIR [--embedder pair|minilm|none] [--json]
 
 DIR holds `corpus.jsonl` (`_id`, `text`; for conversations also `group`, `speaker`, `session`,
 `pos`, `date`, `caption`), `queries.jsonl` (`_id`, `text`, `group`, `category`) and `qrels.tsv`
@@ -223,7 +223,7 @@ def show(result: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder with corpus, queries and qrels")
-    parser.add_argument("--embedder", default="wordllama", help="wordllama, minilm, none, …")
+    parser.add_argument("--embedder", default="pair", help="wordllama, minilm, none, …")
     parser.add_argument("--mode", default="hybrid", choices=["hybrid", "vector", "fulltext"])
     parser.add_argument("--unrelated", type=Path, nargs="*", help="folders with other questions")
     parser.add_argument("--run", type=Path, help="write query, document, score lines here")

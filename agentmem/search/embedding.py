@@ -80,6 +80,8 @@ class Embedding:
         self._coming: dict[tuple[EmbedderId, str], Callable[[], NDArray[np.float32]]] = {}
         self._backgrounds: dict[EmbedderId, tuple[float, float]] = {}
         self._worker: threading.Thread | None = None
+        self._filling = threading.Lock()
+        self._filled = 0
         self._stop = threading.Event()
         self._refused: set[int] = set()
         self._trouble = self._asked_in_vain = ""
@@ -326,25 +328,29 @@ class Embedding:
             return 0
         feed = self._store.feed
         total = len(feed.missing_vectors(wanted.id, limit=2**31)) if progress else 0
-        made = 0
+        made, before, in_vain = 0, self._filled, frozenset[int]()
         while not self._stop.is_set():
-            seq = feed.seq()
-            memories = feed.texts(self._missing(wanted.id, limit=batch))
-            texts = {row: text_to_embed(memory) for row, memory in memories.items()}
-            if not texts:
-                self._unembedded = ""
+            with self._filling:  # a run beside this one takes the batch after it
+                seq = feed.seq()
+                memories = feed.texts(self._missing(wanted.id, limit=batch))
+                texts = {row: text_to_embed(memory) for row, memory in memories.items()}
+                if not texts:
+                    self._unembedded = ""
+                    break
+                vectors = self._ask_for_rows(wanted, texts)
+                if not vectors:
+                    continue
+                given, found = list(vectors), list(vectors.values())
+                stored = feed.put_vectors(wanted.id, given, np.array(found), seq=seq)
+                self._filled += stored
+            if not stored and in_vain == frozenset(given):
                 break
-            vectors = self._ask_for_rows(wanted, texts)
-            if not vectors:
-                continue
-            given, found = list(vectors), list(vectors.values())
-            stored = feed.put_vectors(wanted.id, given, np.array(found), seq=seq)
-            if not stored:
-                break
+            # Another process may have stored them first.
+            in_vain = frozenset() if stored else frozenset(given)
             made += stored
             self._recover()
             if progress:
-                progress(made, total)
+                progress(self._filled - before, total)
         return made
 
     def _ask_for_rows(

@@ -20,6 +20,8 @@ import agentmem
 from agentmem.base import errors
 from agentmem.base.types import Document
 from agentmem.prompt.block import ContextBlock, render_context
+from agentmem.search.embedding import BATCH
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.local_search import local
 
@@ -742,6 +744,32 @@ def test_a_text_that_is_refused_keeps_no_other_from_its_vector(tmp_path: Path) -
         calls = embedder.calls
         assert memory.upkeep.reembed() == 0
         assert embedder.calls == calls
+
+
+class Overtaken(HashEmbedder):
+    """While it reads its first batch, somebody else stores the vectors of it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path: Path | None = path
+
+    def embed_documents(self, texts: Sequence[str], /) -> Any:
+        vectors = super().embed_documents(texts)
+        path, self._path = self._path, None
+        if path is not None:
+            with SqliteStore(path) as store:
+                rows = store.feed.missing_vectors(self.id, limit=len(texts))
+                assert store.feed.put_vectors(self.id, rows, vectors) == len(texts)
+        return vectors
+
+
+def test_vectors_that_somebody_else_stores_first_end_no_run(tmp_path: Path) -> None:
+    path, many = tmp_path / "memory.db", BATCH + 5
+    with agentmem.open(path, embedder=None, judge_new=False) as memory:
+        memory.add_chunks([f"Tea {n}" for n in range(many)], url="a", user_id="sam")
+    with agentmem.open(path, embedder=Overtaken(path), embed_in_background=False) as memory:
+        assert memory.upkeep.reembed() == many - BATCH
+        assert not any(memory.upkeep.get_stats().to_dict()["vectors_missing"].values())
 
 
 def test_an_embedder_that_is_down_is_not_asked_for_each_text(tmp_path: Path) -> None:
