@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 import agentmem
+from agentmem.base.protocols import Embedder
 from agentmem.memory.manager import MemoryManager
+from agentmem.search.embedders.pair import PairEmbedder
 from agentmem.search.local import LocalSearch
 from agentmem.testing import HashEmbedder
 from tests.servers.postgres import CannotStart, shared_server
@@ -68,9 +70,11 @@ def parts_of(memory: MemoryManager) -> list[object]:
     return parts
 
 
-def used(path: Path | str, use: Callable[[MemoryManager], None]) -> list[weakref.ref[Any]]:
+def used(
+    path: Path | str, use: Callable[[MemoryManager], None], *, embedder: Embedder | None = None
+) -> list[weakref.ref[Any]]:
     """What is to be gone after a memory was opened, used and closed."""
-    with agentmem.open(path, embedder=HashEmbedder(16)) as memory:
+    with agentmem.open(path, embedder=embedder or HashEmbedder(16)) as memory:
         use(memory)
         return [weakref.ref(part) for part in parts_of(memory)]
 
@@ -109,3 +113,14 @@ def test_a_closed_memory_is_gone_at_once(
         left = [ref() for ref in used(path, use)]
         assert [type(one).__name__ for one in left if one is not None] == []
     assert held() - before == Counter()
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_the_default_embedder_goes_with_its_memory_and_its_weights_stay() -> None:
+    kept = PairEmbedder()
+    embedder = PairEmbedder()
+    weights = embedder._load()[0]
+    assert kept._load()[0] is weights
+    left = [weakref.ref(embedder), *used(":memory:", search, embedder=embedder)]
+    del embedder
+    assert [ref() for ref in left] == [None] * len(left)
