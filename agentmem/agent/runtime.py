@@ -89,6 +89,7 @@ class Runtime:
         self._warned: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=60)
         self._warned_of_nameless = False
         self._lock = threading.Lock()
+        self._closed = False
         self._saved: dict[str, Correction] = {}
         self._unsaved: list[Lesson] = []
         self._assumed: set[str] = set()
@@ -115,6 +116,8 @@ class Runtime:
         worker.handle(MESSAGES, self._index_messages)
         worker.handle(SNAPSHOT, self._write_trace)
         worker.when_idle(self.memory.index.keep_up)
+        if self._closed:
+            worker.close()
         return worker
 
     @cached_property
@@ -455,7 +458,8 @@ class Runtime:
             _log.info("While learning from a turn: %s", note)
 
     def close(self) -> None:
-        """Finish or put away what waits in the background."""
+        """Finish or put away what waits in the background, and let go of what leads back here."""
+        self._closed = True
         if "nightly" in self.__dict__:
             self.nightly.close()
         if "worker" in self.__dict__:
@@ -467,6 +471,10 @@ class Runtime:
         if "prefetcher" in self.__dict__:
             self.prefetcher.close()
         self.recaller.close()
+        self.blocks.clear()
+        self._shown.clear()
+        for name in ("worker", "indexer", "trace", "tiers", "prefetcher"):
+            self.__dict__.pop(name, None)
 
     def _quietly(self, save: Callable[[], object]) -> None:
         try:

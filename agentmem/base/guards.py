@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number
 from agentmem.base.errors import InvalidInput, TimedOut
@@ -225,7 +225,7 @@ class Lanes:
 
     def __init__(self, name: str = "agentmem-call") -> None:
         self._name = name
-        self._idle: queue.SimpleQueue[queue.SimpleQueue[Any]] = queue.SimpleQueue()
+        self._idle: queue.SimpleQueue[_Lane] = queue.SimpleQueue()
         self._stuck = 0
         self._lock = threading.Lock()
 
@@ -238,7 +238,7 @@ class Lanes:
         except queue.Empty:
             lane = self._start()
         answer = _Answer[T]()
-        lane.put((call, answer))
+        lane.jobs.put((call, answer))
         if not answer.wait(timeout_seconds):
             with self._lock:
                 self._stuck += 1
@@ -248,21 +248,29 @@ class Lanes:
         return answer.value()
 
     def close(self) -> None:
-        """Let the idle threads end."""
+        """End the idle threads."""
         while True:
             try:
-                self._idle.get_nowait().put(None)
+                lane = self._idle.get_nowait()
             except queue.Empty:
                 return
+            lane.jobs.put(None)
+            lane.thread.join()
 
     def _freed(self) -> None:
         with self._lock:
             self._stuck -= 1
 
-    def _start(self) -> queue.SimpleQueue[Any]:
-        lane: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        threading.Thread(target=_serve, args=(lane,), name=self._name, daemon=True).start()
-        return lane
+    def _start(self) -> _Lane:
+        jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        thread = threading.Thread(target=_serve, args=(jobs,), name=self._name, daemon=True)
+        thread.start()
+        return _Lane(jobs, thread)
+
+
+class _Lane(NamedTuple):
+    jobs: queue.SimpleQueue[Any]
+    thread: threading.Thread
 
 
 class _Answer(Generic[T]):
@@ -573,6 +581,11 @@ class Early:
         thread.join(timeout_seconds)
         return not thread.is_alive()
 
+    def close(self, timeout_seconds: float | None = None) -> None:
+        """Wait until every call was made, in that time, and let go of what makes them."""
+        if self.settle(timeout_seconds):
+            self._load = _refuse
+
     def _work(self) -> None:
         threading.Event().wait(_HEAD_START_SECONDS)
         while (next_call := self._next()) is not None:
@@ -588,6 +601,10 @@ class Early:
                 return self._waiting.pop(0)
             self._thread = None  # from here on a call finds everything loaded
             return None
+
+
+def _refuse() -> Callable[..., object]:
+    raise RuntimeError("a call came after the last")
 
 
 class IndexUpkeep:
@@ -626,6 +643,8 @@ class IndexUpkeep:
             with self._guard:
                 if not self._wanted or self._closed:
                     self._thread = None
+                    if self._closed:
+                        self._work = _nothing_left
                     return
                 self._wanted = False
             try:
@@ -641,8 +660,18 @@ class IndexUpkeep:
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout_seconds)
 
-    def close(self) -> None:
-        """Finish the job at hand and start no other."""
+    def stop(self) -> None:
+        """Start no other job, and let go of the index when the one at hand is done."""
         with self._guard:
             self._closed = True
+            if self._thread is None:
+                self._work = _nothing_left
+
+    def close(self) -> None:
+        """Finish the job at hand and start no other."""
+        self.stop()
         self.wait()
+
+
+def _nothing_left() -> bool:
+    return False

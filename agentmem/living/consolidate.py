@@ -747,8 +747,11 @@ class Nightly:
         """Wait no longer."""
         with self._lock:
             self._closed = True
-            if self._timer is not None:
-                self._timer.cancel()
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            if timer is not threading.current_thread():
+                timer.join()
 
     def _fire(self) -> None:
         memory = self._memory()

@@ -626,7 +626,8 @@ class Planner:
         self.operations: list[Operation] = []
         self.rows = {memory.id: memory for memory in state.memories}
         self.contested = set(state.contested)
-        self._stated = cache(lambda id_: stated_text(self.rows[id_]))
+        rows = self.rows  # not the planner itself: it would be freed by the collector only
+        self._stated = cache(lambda id_: stated_text(rows[id_]))
         self._read, self._essentials = cache(read_statement), cache(read_essentials)
 
     def _do(self, operation: Operation) -> None:

@@ -60,14 +60,23 @@ class Agents(Base):
 
     @property
     def runtime(self) -> Runtime:
-        """What the turns of this memory share; made when it is first needed."""
-        if self._runtime is None:
+        """What the turns of this memory share; made when it is first needed.
+
+        After `close` whoever asks gets one of their own that takes no work.
+        """
+        found = self._runtime
+        if found is None:
             from agentmem.agent.runtime import Runtime
 
             with _MAKING:
-                if self._runtime is None:
-                    self._runtime = Runtime(cast("MemoryManager", self))
-        return self._runtime
+                found = self._runtime
+                if found is None:
+                    found = Runtime(cast("MemoryManager", self))
+                    if self._closed:
+                        found.close()
+                    else:
+                        self._runtime = found
+        return found
 
     @property
     def worker(self) -> Worker:

@@ -98,12 +98,17 @@ class Living:
         )
 
     def undo(self, journal_id: str, **whose: Unpack[Whose]) -> Undone:
-        """Take a run or what was learned back, in the profile too; what was changed since stays."""
+        """Take a run or what was learned back, in the profile too; what was changed since stays.
+
+        What the background found out about it meanwhile goes with it.
+        """
         from agentmem.living.learn import HEARD, take_back
+        from agentmem.living.settle import JUDGE
 
         scope, journal = scope_of(whose), self._memory.store.journal
         heard = journal.get(scope, require_text(journal_id, "journal_id")).report.get(HEARD, ())
-        undone = journal.undo(scope, journal_id, at=self._memory.clock.now())
+        now = self._memory.clock.now()
+        undone = journal.undo(scope, journal_id, at=now, along=(JUDGE,))
         return replace(undone, removed=undone.removed + take_back(self._memory, scope, heard))
 
     def journal(self, limit: int = 20, **whose: Unpack[Whose]) -> tuple[JournalEntry, ...]:

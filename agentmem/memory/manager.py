@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Self, Unpack, cast
 
 from agentmem.base.checks import require_count, require_text
@@ -136,7 +135,7 @@ _LATE_SECONDS = 5.0
 class Closing(Base):
     """How a memory is closed, and the parts that are not of every day."""
 
-    @cached_property
+    @property
     def upkeep(self) -> MemoryUpkeep:
         """Look after the memory as a whole: check it, copy it, move it."""
         return MemoryUpkeep(cast("MemoryManager", self))
@@ -149,12 +148,12 @@ class Closing(Base):
         """
         return self.store.upkeep.users()
 
-    @cached_property
+    @property
     def sources(self) -> Sources:
         """Remember pages, files and addresses."""
         return Sources(cast("MemoryManager", self))
 
-    @cached_property
+    @property
     def living(self) -> Living:
         """Learn, consolidate, resolve and predict."""
         return Living(cast("MemoryManager", self))
@@ -168,7 +167,7 @@ class Closing(Base):
         if self._closed:
             return
         self.under_way.wait(_LATE_SECONDS)
-        self.early_pages.settle(_LATE_SECONDS)
+        self.early_pages.close(_LATE_SECONDS)
         self._closed = True
         if self._runtime is not None:
             self._runtime.close()
@@ -177,6 +176,8 @@ class Closing(Base):
             self._save_quietly()
         self.index.close()
         self.store.close()
+        # It holds this memory: what was closed is freed now, not when the collector comes round.
+        self._runtime = None
 
     def _save_quietly(self) -> None:
         try:

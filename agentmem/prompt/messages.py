@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from agentmem.base.errors import InvalidMessage
-from agentmem.base.lazy import Lazy
 from agentmem.base.types import BEGIN_LINE, normalise
 from agentmem.prompt.block import STUB, is_rendered
 from agentmem.text.messages import (
@@ -58,9 +57,10 @@ class Conversation(Sequence[dict[str, Any]]):
         self._odd = tuple(odd)
         self._suspects = tuple(suspects)
         self.asked = last_question(kept)
-        self._ours = Lazy(self._find_ours)
-        self._place = Lazy(self._find_place)
-        self._texts = Lazy(self._find_texts)
+        # Worked out when asked for; two threads that ask at once agree.
+        self._ours: frozenset[int] | None = None
+        self._place: int | None = None
+        self._texts: dict[str, list[str]] | None = None
 
     @overload
     def __getitem__(self, at: int, /) -> dict[str, Any]: ...
@@ -83,7 +83,9 @@ class Conversation(Sequence[dict[str, Any]]):
     @property
     def place(self) -> int:
         """Where a reference goes: before the question, and never between a call and its result."""
-        return self._place.value
+        if self._place is None:
+            self._place = self._find_place()
+        return self._place
 
     @property
     def ours(self) -> frozenset[int]:
@@ -93,7 +95,9 @@ class Conversation(Sequence[dict[str, Any]]):
         model's answer, a copy of what it was shown: that is not ours, since to
         drop an answer is worse than to send an old block again.
         """
-        return self._ours.value
+        if self._ours is None:
+            self._ours = self._find_ours()
+        return self._ours
 
     def prefix_hash(self) -> int:
         """A number that tells conversations up to the question apart, in this process, nearly
@@ -124,7 +128,9 @@ class Conversation(Sequence[dict[str, Any]]):
 
     def says(self, text: str) -> bool:
         """Whether a message says exactly this, but for white space at the ends of lines."""
-        likely = self._texts.value.get(_first_word(text))
+        if self._texts is None:
+            self._texts = self._find_texts()
+        likely = self._texts.get(_first_word(text))
         if not likely:
             return False
         wanted = normalise(text)

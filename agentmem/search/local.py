@@ -91,7 +91,7 @@ class LocalSearch(LiveIndex):
         )
 
     def speakers(self, reader: Scope, *, cold: bool = False) -> frozenset[int]:
-        """Who speaks in any row of those whom `reader` may see, deleted rows included."""
+        """Who speaks in any row that `reader` may see, of the hot ones or the cold."""
         if cold and not self._cold:
             self._of_cold.catch_up()
             return self._of_cold.speakers(reader)

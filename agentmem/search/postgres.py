@@ -59,14 +59,15 @@ MORE = 4
 """Times as many rows as are asked for come out of the graph, to be scored exactly."""
 _LONGEST = (1 << 24) - 1
 # What a search needs before its question is read: whom its reader may see and how many rows they
-# have, who speaks in them, and whether anything was put away at all.
+# have, who speaks in those it asks, and whether anything was put away at all.
 _READER = f"""
 WITH seen AS MATERIALIZED (
     SELECT o.owner, o.visibility FROM owners AS o WHERE o.tenant = %(tenant)s AND {{condition}})
 SELECT seen.owner, seen.visibility, s.flags, s.rows, s.length, NULL
 FROM seen LEFT JOIN scopes AS s ON s.tenant = %(tenant)s AND s.owner = seen.owner
 UNION ALL (SELECT DISTINCT NULL::integer, NULL, NULL::integer, NULL::bigint, NULL::bigint, p.speaker
-    FROM speakers AS p JOIN seen ON seen.owner = p.owner WHERE p.tenant = %(tenant)s)
+    FROM speakers AS p JOIN seen ON seen.owner = p.owner WHERE p.tenant = %(tenant)s
+    AND p.flags & {DELETED | COLD} = %(wanted)s AND p.rows > 0)
 UNION ALL (SELECT NULL, NULL, NULL, s.rows, NULL, NULL FROM scopes AS s
     WHERE s.tenant = %(tenant)s AND s.flags & {COLD} <> 0 AND s.rows > 0 LIMIT 1)
 """  # noqa: S608 # our own names
@@ -148,17 +149,18 @@ class PostgresSearch:
         return self._store.feed.seq()
 
     def speakers(self, reader: Scope, *, cold: bool = False) -> Collection[int]:
-        """Who speaks in any row of those whom `reader` may see, put away or not.
+        """Who speaks in any row that `reader` may see, of the hot ones or the cold.
 
         A search begins with this: what else it needs of its reader comes along, for this
         thread's next `candidates` and `has_cold`.
         """
-        found = self._read_reader(reader)
+        found = self._read_reader(reader, cold=cold)
         self._begun.reader, self._begun.found = reader, found
         return found.speakers
 
-    def _read_reader(self, reader: Scope) -> _Reader:
+    def _read_reader(self, reader: Scope, *, cold: bool = False) -> _Reader:
         condition, values = seen_condition(reader)
+        values["wanted"] = COLD if cold else 0
         statement = _READER.format(condition=condition)
         return _reader(self._database.read(lambda t: t.only(statement, **values)))
 

@@ -120,7 +120,11 @@ class Search(Protocol):
         ...
 
     def speakers(self, reader: Scope, *, cold: bool = False) -> Collection[int]:
-        """`name_id`s of all who speak in what `reader` may see; some who no longer do may be in."""
+        """`name_id`s of all who speak in what `reader` may see, put away (`cold`) or not.
+
+        Deleted rows do not count, superseded and forgotten ones do: which weights rank an answer
+        depends on what is there, not on when it was asked.
+        """
         ...
 
     def candidates(self, asked: Asked) -> Candidates | None:

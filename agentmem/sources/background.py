@@ -894,6 +894,7 @@ class Worker(JobRunner):
             if self._running is not None and not inside:
                 rest.insert(0, self._running)  # it did not end in time, and may never
             self._changed.notify_all()
+            self._handlers, self._when_idle = {}, None
         _alive.discard(self)
         for number in stale:
             self._ask(self._kept.done, number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -11,6 +11,7 @@ from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord, RecordNotFound
 from agentmem.base.types import Memory, Scope, visible
 from agentmem.stores.rules import (
+    ADDED,
     KEPT_RUNS,
     Item,
     JournalEntry,
@@ -20,6 +21,7 @@ from agentmem.stores.rules import (
     added_item,
     digest,
     link_state,
+    plan_letting_go,
     plan_relation,
     plan_undo,
     planned_changes,
@@ -28,6 +30,7 @@ from agentmem.stores.rules import (
 )
 from agentmem.stores.side import find_link, get_value, link_values, newest, set_value
 from agentmem.stores.tables import (
+    ANY,
     JOURNAL,
     JOURNAL_ITEMS,
     LINKS,
@@ -101,8 +104,14 @@ class StoredJournal(Generic[W]):
             items=self._tables.write(change),
         )
 
-    def undo(self, scope: Scope, journal_id: str, *, at: datetime) -> Undone:
-        """Put back what the run changed, except what somebody changed since."""
+    def undo(
+        self, scope: Scope, journal_id: str, *, at: datetime, along: Collection[str] = ()
+    ) -> Undone:
+        """Put back what the run changed, except what somebody changed since.
+
+        What it added goes with all its relations, and with what later runs of the kinds
+        `along` let it stand for.
+        """
         require_text(journal_id, "journal_id")
         moment = to_microseconds(at, "at")
 
@@ -114,8 +123,14 @@ class StoredJournal(Generic[W]):
             memories = {
                 row: json.loads(data) for _, _, row, other, _, data in items if other is None
             }
-            removed, count, left = self._restore(write, scope, memories, at=at)
+            # Held from here on: who judges one of them now waits, and finds it gone.
+            found = self._reads.by_rows(write, memories, lock=True)
+            if along:
+                self._let_go(write, scope, run, found, memories, along=along)
+                found = self._reads.by_rows(write, memories, lock=True)
+            gone, count, left = self._restore(write, scope, found, memories, at=at)
             relations, left_too = _unrelate(write, [item for item in items if item[3] is not None])
+            _forget_relations(write, gone, along)
             _unset_mark(write, run[7])
             write.change(JOURNAL, run, undone_at=moment, mark="")
             write.remove(JOURNAL_ITEMS, {"entry": run[0]})
@@ -123,7 +138,7 @@ class StoredJournal(Generic[W]):
                 id=journal_id,
                 restored=count,
                 relations=relations,
-                removed=removed,
+                removed=len(gone),
                 left=(*left, *left_too),
             )
 
@@ -146,29 +161,74 @@ class StoredJournal(Generic[W]):
     def _change(
         self, write: W, scope: Scope, planned: Sequence[tuple[Memory, Memory, Item]]
     ) -> list[int]:
-        found = self._reads.by_ids(write, [before.id for before, _, _ in planned], lock=True)
-        edges: list[tuple[str, str]] = []
+        edges = [
+            (before.id, after.superseded_by)
+            for before, after, item in planned
+            if "superseded_by" in item.get("fields", ()) and after.superseded_by is not None
+        ]
+        newer = [one for _, one in edges]
+        ids = [before.id for before, _, _ in planned]
+        found = self._reads.by_ids(write, [*ids, *newer], lock=True)
+        _require_live(found, newer, scope)
         for before, after, item in planned:
             one = found.get(before.id)
             if one is None or not visible(one.memory, scope):
                 raise ChangedMeanwhile(before.id)
-            if "superseded_by" in item.get("fields", ()) and after.superseded_by is not None:
-                edges.append((before.id, after.superseded_by))
             self._write_fields(write, one, revised(one.memory, before, after, item))
         refuse_circles(write, edges)
         return [found[before.id].row for before, _, _ in planned]
 
+    def _let_go(
+        self,
+        write: W,
+        scope: Scope,
+        run: Row,
+        found: Mapping[int, Found],
+        known: Mapping[int, Item],
+        *,
+        along: Collection[str],
+    ) -> None:
+        """Take back that what a run added stands for others, where later runs `along` said so."""
+        added = {row: one for row, one in found.items() if ADDED in known[row]}
+        ids = [one.memory.id for one in added.values()]
+        replaced = self._reads.find_where(write, "m.superseded_by IN :ids", lock=True, ids=ids)
+        touched = added | {one.row: one for one in replaced}
+        later = write.find(
+            JOURNAL_ITEMS,
+            {"row": list(touched), "other": None},
+            """t.entry > :run AND EXISTS (SELECT 1 FROM journal AS j
+                WHERE [j] AND j.entry = t.entry AND j.kind IN :along)""",
+            order="t.item DESC",
+            run=run[0],
+            along=list(along),
+        )
+        changed, done = plan_letting_go(
+            {row: one.memory for row, one in touched.items()},
+            known,
+            [(item, row, json.loads(data)) for item, _, row, _, _, data in later],
+            scope,
+        )
+        for row, new in changed.items():
+            self._write_fields(write, touched[row], new)
+        write.log("update", list(changed))
+        write.remove(JOURNAL_ITEMS, {"item": done})
+
     def _restore(
-        self, write: W, scope: Scope, known: dict[int, Item], *, at: datetime
-    ) -> tuple[int, int, list[str]]:
-        found = self._reads.by_rows(write, known, lock=True)
+        self,
+        write: W,
+        scope: Scope,
+        found: Mapping[int, Found],
+        known: Mapping[int, Item],
+        *,
+        at: datetime,
+    ) -> tuple[list[int], int, list[str]]:
         plan = plan_undo({row: one.memory for row, one in found.items()}, known, scope)
         for row, new in plan.changed.items():
             self._write_fields(write, found[row], new)
         write.log("update", list(plan.changed))
         if plan.gone:
             hide(self._writes, write, [found[row] for row in plan.gone], at)
-        return len(plan.gone), len(plan.changed), list(plan.left)
+        return list(plan.gone), len(plan.changed), list(plan.left)
 
     def _write_fields(self, write: W, old: Found, new: Memory) -> None:
         """Store `new` in the place of `old`, which has the same text, owner and place."""
@@ -180,13 +240,11 @@ class StoredJournal(Generic[W]):
 
     def _relate(self, write: W, scope: Scope, relations: Sequence[Relation]) -> list[Row]:
         ids = [i for r in relations for i in (r.link.first_id, r.link.second_id)]
-        found = self._reads.by_ids(write, ids)
+        found = self._reads.by_ids(write, ids, lock=True)
+        _require_live(found, ids, scope)
         items: list[Row] = []
         for relation in relations:
             link = relation.link
-            for memory_id in (link.first_id, link.second_id):
-                if memory_id not in found or not visible(found[memory_id].memory, scope):
-                    raise ChangedMeanwhile(memory_id)
             first, second = found[link.first_id].row, found[link.second_id].row
             there = find_link(write, relation.family, (first, second), link.relation)
             what, item = plan_relation(relation, None if there is None else _state_of(there))
@@ -198,6 +256,14 @@ class StoredJournal(Generic[W]):
             if what != "keep":
                 items.append((first, second, relation.family, item))
         return items
+
+
+def _require_live(found: Mapping[str, Found], ids: Iterable[str], scope: Scope) -> None:
+    """`ChangedMeanwhile` if one of these is gone: nothing new may point at it."""
+    for memory_id in ids:
+        one = found.get(memory_id)
+        if one is None or one.memory.deleted_at is not None or not visible(one.memory, scope):
+            raise ChangedMeanwhile(memory_id)
 
 
 def _find(read: TableReader, scope: Scope, journal_id: str, *, lock: bool = False) -> Row:
@@ -256,6 +322,18 @@ def _unrelate(write: TableWriter, items: Sequence[Row]) -> tuple[int, list[str]]
             _set_state(write, there, kept["before"])
         count += 1
     return count, left
+
+
+def _forget_relations(write: TableWriter, rows: Sequence[int], along: Collection[str]) -> None:
+    """Remove every relation of these rows, and what runs `along` noted of it."""
+    if not rows:
+        return
+    write.remove(LINKS, ANY, "t.first IN :rows OR t.second IN :rows", rows=rows)
+    if along:
+        noted = """t.other IS NOT NULL AND (t.row IN :rows OR t.other IN :rows)
+            AND EXISTS (SELECT 1 FROM journal AS j
+                WHERE [j] AND j.entry = t.entry AND j.kind IN :along)"""
+        write.remove(JOURNAL_ITEMS, ANY, noted, rows=rows, along=list(along))
 
 
 def _set_mark(write: TableWriter, entry: int, name: str) -> None:

@@ -397,6 +397,43 @@ def plan_undo(found: Mapping[int, Memory], known: Mapping[int, Item], scope: Sco
     return UndoPlan(gone=tuple(gone), changed=changed, left=tuple(left))
 
 
+def plan_letting_go(
+    found: Mapping[int, Memory],
+    known: Mapping[int, Item],
+    said: Sequence[tuple[int, int, Item]],
+    scope: Scope,
+) -> tuple[dict[int, Memory], list[int]]:
+    """How memories that were added stop standing for others, by what later runs noted of both.
+
+    `said` is what they noted of rows, the latest first, each with its number; gives the rows that
+    change and the numbers of what was taken back. What was changed otherwise stays as it is.
+    """
+    changed: dict[int, Memory] = {}
+    done: list[int] = []
+    for row, memory in found.items():
+        if ADDED not in known.get(row, {}) or not visible(memory, scope):
+            continue
+        own = [(n, i) for n, at, i in said if at == row and _fields_of(i) == {"supersedes"}]
+        was = memory
+        for _, item in own:
+            was = restored(was, item)[0]
+        if memory.deleted_at is not None or not is_as_added(was, known[row]):
+            continue
+        done += [number for number, _ in own]
+        if was != memory:
+            changed[row] = was
+        for number, at, item in said:
+            after = item.get("fields", {}).get("superseded_by", (None, None))[1]
+            if after == digest(memory.id) and visible(found[at], scope):
+                changed[at] = restored(changed.get(at, found[at]), item)[0]
+                done.append(number)
+    return changed, done
+
+
+def _fields_of(item: Item) -> set[str]:
+    return set(item["fields"]) if set(item) == {"fields"} else set()
+
+
 def plan_relation(relation: Relation, there: Any) -> tuple[Literal["add", "keep", "change"], str]:
     """What becomes of a relation that is in the state `there` (None if it is not), and its item."""
     link = relation.link

@@ -167,7 +167,7 @@ class PostingsMachine(RuleBasedStateMachine):
             for row in self.model.values()
             if row.speaker and (owners is None or row.owner in owners)
         }
-        assert speaking <= self.index.table.speakers(RowScope(owners=owners))
+        assert speaking == self.index.table.speakers(RowScope(owners=owners))
 
     @invariant()
     def holds_what_the_model_holds(self) -> None:

@@ -193,6 +193,23 @@ def test_speakers_are_those_of_the_owners_in_scope() -> None:
     assert index.table.speakers(RowScope(owners=frozenset({1}))) == {6}
 
 
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_who_speaks_in_no_live_row_is_no_speaker_whenever_that_was_asked(
+    asked_before: bool,
+) -> None:
+    many = [Row(row=row, speaker=2 + row % 2) for row in range(10, 60)]
+    index = index_of(Row(row=1, speaker=4), Row(row=2, speaker=6), Row(row=3, speaker=4), *many)
+    if asked_before:
+        assert index.table.speakers() == {2, 3, 4, 6}
+    index.delete([1, 2, *range(10, 60, 2)])
+    assert index.table.speakers() == {3, 4}
+    index.add(batch([Row(row=3, speaker=8)]))
+    assert index.table.speakers() == {3, 8}
+    index.compact()
+    index.delete([3])
+    assert index.table.speakers() == {3}
+
+
 @pytest.mark.parametrize("sparse", [0, 8])
 def test_a_row_is_found_once_however_little_a_word_weighs(
     sparse: int, monkeypatch: pytest.MonkeyPatch

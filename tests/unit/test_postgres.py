@@ -28,6 +28,7 @@ from agentmem.base.errors import (
     StoreUnavailable,
 )
 from agentmem.base.filters import Selection
+from agentmem.search.local import LocalSearch
 from agentmem.search.postgres import PostgresSearch
 from agentmem.stores import transfer
 from agentmem.stores.postgres import connection
@@ -37,11 +38,11 @@ from agentmem.stores.postgres.store import PostgresStore, split_dsn
 from agentmem.stores.postgres.tables import digest
 from agentmem.stores.rules import Revision
 from agentmem.stores.sqlite.store import SqliteStore
-from agentmem.stores.values import Artifact, Link, SnapshotRecord
+from agentmem.stores.values import Artifact, Link, SnapshotRecord, name_id
 from agentmem.testing import HashEmbedder
 from tests.servers.postgres import CannotStart, Server, fresh_tenant, postgres_store, shared_server
 from tests.unit.postgres_worker import Deed, work
-from tests.unit.store_samples import ANN, NOW, SPACE, entry, everything, fill
+from tests.unit.store_samples import ANN, BOB, NOW, SPACE, entry, everything, fill
 
 ALL = Selection(reader=ANN, deleted=True, superseded=True)
 
@@ -214,6 +215,27 @@ def test_many_who_open_an_empty_database_at_once_make_its_tables_once() -> None:
             admin.execute("UPDATE agentmem.version SET version = %s", (len(MIGRATIONS) + 1,))
         with pytest.raises(StoreTooNew), PostgresStore(server.dsn) as newer:
             newer.count(ALL)
+
+
+def table_owner(server: Server) -> str:
+    """The DSN of one who may make tables and, unlike a superuser, is held by their policies."""
+    with psycopg.connect(server.dsn, autocommit=True) as admin:
+        admin.execute("CREATE EXTENSION vector")
+        admin.execute("CREATE ROLE maker LOGIN CREATEROLE")
+        admin.execute("GRANT CREATE ON DATABASE postgres TO maker")
+    return server.dsn.replace("postgres@", "maker@")
+
+
+def test_an_upgrade_counts_who_speaks_in_the_rows_that_are_there() -> None:
+    with own_server() as server:
+        dsn = table_owner(server)
+        with PostgresStore(dsn, tenant="t") as old:
+            old.database._migrations = MIGRATIONS[:3]
+            old.put([entry("a", speaker="Ann"), entry("b", speaker="Bob")])
+            old.delete(ANN, ["b"], at=NOW)
+        with PostgresStore(dsn, tenant="t") as store:
+            assert PostgresSearch(store).speakers(ANN) == {name_id("Ann")}
+            assert store.upkeep.verify().problems == ()
 
 
 def test_a_dsn_names_its_tenant_and_hides_its_password() -> None:
@@ -597,6 +619,58 @@ def test_numbers_of_changes_come_in_the_order_of_the_commits(store: PostgresStor
     last = store.feed.changes(at[0])
     seen.update(row for c in last.items for row in range(c.first, c.last + 1))
     assert {row for part in rows for row in part} <= seen
+
+
+# ----------------------------------------------------------------------------
+# Who speaks.
+
+
+class Speaking:
+    """Who speaks for Ann: as a search says that was there all the time, and one that is new."""
+
+    def __init__(self, store: SqliteStore | PostgresStore) -> None:
+        self._store = store
+        self._kept = self._search()
+
+    def _search(self) -> LocalSearch | PostgresSearch:
+        if isinstance(self._store, PostgresStore):
+            return PostgresSearch(self._store)
+        return LocalSearch(self._store, path=None, background=False)
+
+    def __call__(self, *, cold: bool = False) -> set[int]:
+        said = []
+        for search in (self._kept, self._search()):
+            search.catch_up()
+            said.append(set(search.speakers(ANN, cold=cold)))
+        assert said[0] == said[1]
+        return said[0]
+
+
+@pytest.mark.parametrize("kind", ["file", "database"])
+def test_they_speak_whose_rows_live_and_are_as_warm_as_is_asked(
+    kind: str, tmp_path: Path, store: PostgresStore
+) -> None:
+    names = {"a": "Ann", "b": "Bob", "c": "Cleo", "d": "Dora" * 3000, "e": "Bob", "f": "E\x00\x01"}
+    ids = {who: name_id(who) for who in names.values()}
+    with SqliteStore(tmp_path / "a.db") as file:
+        used = file if kind == "file" else store
+        speaking = Speaking(used)
+        used.put([entry(one, speaker=who) for one, who in names.items()])
+        used.put([entry("not mine", speaker="Zoe", scope=BOB)])
+        assert speaking() == set(ids.values())
+        assert speaking(cold=True) == set()
+        used.delete(ANN, ["b", "d"], at=NOW)
+        away = entry("c", speaker="Cleo", metadata={"cold_at": "2026"})
+        used.update(ANN, away, at=NOW)
+        used.update(ANN, entry("a", "other words", speaker="Anna"), at=NOW)
+        assert speaking() == {name_id("Anna"), ids["Bob"], ids["E\x00\x01"]}
+        assert speaking(cold=True) == {ids["Cleo"]}
+        used.delete(ANN, ["c", "e"], at=NOW)
+        assert speaking() == {name_id("Anna"), ids["E\x00\x01"]}
+        assert speaking(cold=True) == set()
+        used.erase(ANN, ["f"], at=NOW)
+        assert speaking() == {name_id("Anna")}
+        assert used.upkeep.verify().problems == ()
 
 
 # ----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import hashlib
 import threading
 import zipfile
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,7 +51,9 @@ class PairEmbedder:
         self._models: tuple[Embedder, ...] = (self.minilm, self.use)
         self._path = None if path is None else Path(path)
         self._lock = threading.Lock()
-        self.reading = lru_cache(KEPT_READINGS)(self._reading)
+        self.reading = lru_cache(KEPT_READINGS)(partial(_read_one, self._models))
+        """The row of one question, before the projection: whose world it asks about is told from
+        how it is put, which the projection drops."""
         self._loaded: tuple[dict[str, NDArray[np.float32]], EmbedderId] | None = None
 
     @property
@@ -67,20 +69,9 @@ class PairEmbedder:
         vector: NDArray[np.float32] = to_unit(rows, embedder="pair", count=1)[0]
         return vector
 
-    def _reading(self, text: str) -> NDArray[np.float32]:
-        """The row of one question, before the projection: whose world it asks about is told from
-        how it is put, which the projection drops."""
-        row: NDArray[np.float32] = self.read([text])[0]
-        return row
-
     def read(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """What both models say of each text, side by side, as what is fitted on it expects it."""
-        import numpy as np
-
-        return np.hstack([
-            model.embed_documents(texts) * np.float32(share**0.5)
-            for model, share in zip(self._models, SHARES, strict=True)
-        ])  # fmt: skip
+        return _read(self._models, texts)
 
     def _projected(self, rows: NDArray[np.float32], side: str) -> NDArray[np.float32]:
         projection = self._load()[0][side]
@@ -92,10 +83,9 @@ class PairEmbedder:
         """From what both models say to one space, of a question and of what was told; the id."""
         with self._lock:
             if self._loaded is None:
-                data = read_bytes(WEIGHTS) if self._path is None else _read_file(self._path)
-                found = _unpack(data, name=WEIGHTS if self._path is None else self._path.name)
+                found, digest = _ours() if self._path is None else _from_file(self._path)
                 versions = [model.id.version for model in self._models]
-                versions.append(hashlib.sha256(data).hexdigest())
+                versions.append(digest)
                 version = "-".join(version[:8] for version in versions)
                 self._loaded = (
                     found,
@@ -104,14 +94,35 @@ class PairEmbedder:
             return self._loaded
 
 
-def _read_file(path: Path) -> bytes:
+def _read(models: Sequence[Embedder], texts: Sequence[str]) -> NDArray[np.float32]:
+    import numpy as np
+
+    return np.hstack([
+        model.embed_documents(texts) * np.float32(share**0.5)
+        for model, share in zip(models, SHARES, strict=True)
+    ])  # fmt: skip
+
+
+def _read_one(models: Sequence[Embedder], text: str) -> NDArray[np.float32]:
+    row: NDArray[np.float32] = _read(models, [text])[0]
+    return row
+
+
+@lru_cache(maxsize=1)  # every memory of a process projects by the same three megabytes
+def _ours() -> tuple[dict[str, NDArray[np.float32]], str]:
+    data = read_bytes(WEIGHTS)
+    return _unpack(data, name=WEIGHTS), hashlib.sha256(data).hexdigest()
+
+
+def _from_file(path: Path) -> tuple[dict[str, NDArray[np.float32]], str]:
     try:
-        return path.read_bytes()
+        data = path.read_bytes()
     except OSError as error:
         raise EmbedderUnavailable(
             f"Cannot read the projections {str(path)!a}: {error.strerror}.",
             remedy="Name a file that benchmarks/fit_pair.py wrote, or use embedder='pair'.",
         ) from error
+    return _unpack(data, name=path.name), hashlib.sha256(data).hexdigest()
 
 
 def _unpack(data: bytes, *, name: str) -> dict[str, NDArray[np.float32]]:

@@ -413,7 +413,7 @@ class LiveIndex:
         self._checks = IndexUpkeep(self._check_next, background=self._background)
         self._waiting = 0
         self._taken_in = float("-inf")
-        self._expected: Callable[[], EmbedderId | None] = lambda: None
+        self._expected: Callable[[], EmbedderId | None] = _nobody
         self._soon = IndexUpkeep(self._take_in, background=self._background)
 
     @property
@@ -568,11 +568,15 @@ class LiveIndex:
         postings = PostingsIndex(background=self._background)
         # An owner's rows side by side are found as one slice of each word's list.
         postings.add(self._wanted(feed.index_rows()).by_owner())
-        self._postings = postings  # only now: a search that is under way goes on with the old one
+        self._replace(postings)  # only now: a search that is under way goes on with the old one
         self._seq = seq
         for embedder in tuple(self._vectors):
             self._vectors[embedder].close()
             self._vectors[embedder] = self._built_vectors(embedder)
+
+    def _replace(self, postings: PostingsIndex) -> None:
+        before, self._postings = self._postings, postings
+        before.upkeep.stop()
 
     def _built_vectors(self, embedder: EmbedderId) -> VectorIndex:
         index = VectorIndex(
@@ -582,7 +586,8 @@ class LiveIndex:
         return index
 
     def _fetch(self, embedder: EmbedderId) -> Fetch:
-        return lambda rows: self._store.feed.vectors(embedder, rows=rows.tolist())
+        feed = self._store.feed
+        return lambda rows: feed.vectors(embedder, rows=rows.tolist())
 
     def _wanted(self, batch: IndexRows) -> IndexRows:
         """The rows that belong here: the hot ones, or the cold ones."""
@@ -615,12 +620,13 @@ class LiveIndex:
         if kept is not None:
             path, file = kept
             try:
-                self._postings = load_postings(
+                loaded = load_postings(
                     path, file.sha256, later=self._check_later, background=self._background
                 )
             except (OSError, StoreCorrupt) as error:
                 self._report(error)
             else:
+                self._replace(loaded)
                 self._seq = self._saved_seq = file.seq
                 return
         self._rebuild()
@@ -754,6 +760,11 @@ class LiveIndex:
             self._postings.close()
             for index in self._vectors.values():
                 index.close()
+        self._expected = _nobody
+
+
+def _nobody() -> None:
+    """The embedder of an index that expects no rows."""
 
 
 def vectors_suffix(embedder: EmbedderId) -> str:

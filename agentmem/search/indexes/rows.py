@@ -267,7 +267,7 @@ class RowTable:
         self.flags_seen = 0
         self._dead: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._fresh_dead: list[int] = []
-        self._speakers: dict[int, set[int]] = {}
+        self._speakers: dict[int, dict[int, int]] = {}  # by owner: in how many live rows
         self._speakers_entered = 0
         self._turns: dict[int, int] = {}
 
@@ -352,6 +352,7 @@ class RowTable:
         self.live_count -= 1
         self.live_length -= length
         self._fresh_dead.append(position)
+        self._take_speaker_back(position)
 
     def _touch(self, *kinds: int) -> None:
         for kind in kinds:
@@ -537,7 +538,7 @@ class RowTable:
         return int(self.column["rows"][named].max()) if named.size else 0
 
     def speakers(self, scope: RowScope = EVERYTHING) -> frozenset[int]:
-        """Who speaks in any row of the owners in `scope`, deleted rows included."""
+        """Who speaks in any live row of the owners in `scope`."""
         with self.lock:
             self._enter_speakers()
             owners = self._speakers if scope.owners is None else scope.owners
@@ -549,17 +550,31 @@ class RowTable:
         if start == self.size:
             return
         speakers = self.column["speaker"][start : self.size]
-        spoken = speakers.nonzero()[0]
+        spoken = ((speakers != 0) & self.live[start : self.size]).nonzero()[0]
         speakers = speakers.take(spoken)
         owners = self.column["owner"][start : self.size].take(spoken)
+        rows = np.ones(len(spoken), dtype=np.int64)
         if len(owners) > FEW_ROWS:
             order = np.lexsort((speakers, owners))
             owners, speakers = owners[order], speakers[order]
             new = np.ones(len(order), dtype=bool)
             new[1:] = (owners[1:] != owners[:-1]) | (speakers[1:] != speakers[:-1])
-            owners, speakers = owners[new], speakers[new]
-        for owner, speaker in zip(owners.tolist(), speakers.tolist(), strict=True):
-            self._speakers.setdefault(owner, set()).add(speaker)
+            firsts = new.nonzero()[0]
+            owners, speakers = owners[firsts], speakers[firsts]
+            rows = np.diff(firsts, append=len(order))
+        lines = zip(owners.tolist(), speakers.tolist(), rows.tolist(), strict=True)
+        for owner, speaker, count in lines:
+            known = self._speakers.setdefault(owner, {})
+            known[speaker] = known.get(speaker, 0) + count
+
+    def _take_speaker_back(self, position: int) -> None:
+        speaker = int(self.column["speaker"][position])
+        if not speaker or position >= self._speakers_entered:
+            return
+        known = self._speakers[int(self.column["owner"][position])]
+        known[speaker] -= 1
+        if not known[speaker]:
+            del known[speaker]
 
     def _passes(self, positions: NDArray[Any], scope: RowScope) -> NDArray[np.bool_]:
         passes = self.live.take(positions) if self.size else np.zeros(len(positions), dtype=bool)

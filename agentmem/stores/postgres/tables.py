@@ -34,7 +34,7 @@ TENANTS = Table(name="tenants", columns=("tenant", "seq", "log_from"))
 CHANGES = Table(name="changes", columns=("seq", "operation", "first", "last"))
 EMBEDDINGS = Table(name="embeddings", columns=("row", "embedder", "half", "wide"))
 POSTINGS = Table(name="postings", columns=("row", "owner", "term", "count", "length", "flags"))
-SPEAKERS = Table(name="speakers", columns=("owner", "key", "speaker"))
+SPEAKERS = Table(name="speakers", columns=("owner", "key", "flags", "speaker", "rows"))
 CONTENTS = Table(name="contents", columns=("owner", "kind", "hash"))
 SCOPES = Table(name="scopes", columns=("owner", "flags", "rows", "length"))
 NumberKind = Literal["owners", "strands"]

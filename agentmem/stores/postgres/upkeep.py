@@ -133,4 +133,12 @@ _CHECKS = {
             WHERE tenant = %(tenant)s AND rows <> 0) AS s ON s.owner = m.owner
             AND s.flags = m.flags
         WHERE (s.rows, s.length) IS DISTINCT FROM (m.rows, m.length)""",
+    "the speakers of owner {} were not counted right": """
+        SELECT DISTINCT coalesce(s.owner, m.owner) FROM (
+            SELECT owner, flags, speaker, count(*) AS rows FROM memories
+            WHERE tenant = %(tenant)s AND speaker <> '' GROUP BY 1, 2, 3) AS m
+        FULL JOIN (SELECT owner, flags, speaker, rows FROM speakers
+            WHERE tenant = %(tenant)s AND rows <> 0) AS s ON s.owner = m.owner
+            AND s.flags = m.flags AND s.speaker = m.speaker
+        WHERE s.rows IS DISTINCT FROM m.rows""",
 }

@@ -170,10 +170,9 @@ def _given(
 ) -> dict[str, Any]:
     """Rows as they are sent, with their words and the vectors of the `entries` they were made of.
 
-    Their speakers are noted; which id was taken is heard when they are sent.
+    Which id was taken is heard when they are sent.
     """
     transaction.added |= {one["key"]: one["id"] for one in stored}
-    _note_speakers(transaction, stored)
     vectors = [
         (number, entry.memory.visibility, entry.vectors) for number, entry in enumerate(entries)
     ]
@@ -224,19 +223,6 @@ def _terms(stored: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "counts": Integers(np.clip(counts, 1, COUNT_LIMIT)[order], 16),
         "term_of": Integers(of[order], 32),
     }
-
-
-def _note_speakers(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
-    spoken = sorted({(one["owner"], one["speaker"]) for one in stored if one["speaker"]})
-    if spoken:
-        transaction.later(
-            """INSERT INTO speakers (tenant, owner, key, speaker)
-            SELECT %(tenant)s, * FROM unnest(%(owners)s::integer[], %(keys)s::bytea[],
-                %(names)s::text[]) ON CONFLICT (tenant, owner, key) DO NOTHING""",
-            owners=[owner for owner, _ in spoken],
-            keys=[digest(name) for _, name in spoken],
-            names=[name for _, name in spoken],
-        )
 
 
 def remove_terms(transaction: Transaction, rows: Collection[int]) -> None:
@@ -409,7 +395,6 @@ def rewrite(
             states=[values["flags"]],
             **_terms([values]),
         )
-        _note_speakers(transaction, [values])
     else:
         transaction.run(_UPDATE, **values)
     changed = values["flags"] != flags_of(old.memory)
@@ -544,9 +529,7 @@ def remove_rows(transaction: Transaction, found: Sequence[Found]) -> int:
 
 def after_erasing(transaction: Transaction, owners: Collection[int]) -> None:
     """Forget who speaks no more, and what need not be told apart or counted any more."""
-    silent = """NOT EXISTS (SELECT 1 FROM memories AS m
-        WHERE [m] AND m.owner = t.owner AND m.speaker = t.speaker)"""
-    transaction.remove(SPEAKERS, {"owner": owners}, silent)
+    transaction.remove(SPEAKERS, {"owner": owners}, "t.rows = 0")
     gone = "NOT EXISTS (SELECT 1 FROM owners AS o WHERE [o] AND o.owner = t.owner)"
     for table in (CONTENTS, SCOPES):
         transaction.remove(table, {"owner": owners}, gone)
