@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 
 from agentmem.search.embedders.use import UseEmbedder
 from agentmem.text.detect import hear
-from agentmem.text.replaced import Fitted, pair_features, said_texts, saying
+from agentmem.text.replaced import ENDS, Fitted, pair_features, said_texts, saying
 from agentmem.text.statements import Told, clauses, tell
 
 OWN = Path(__file__).parent / "data"
@@ -250,11 +250,11 @@ def check(rows: Rows, group: str, sources: Iterable[str], folds: int) -> None:
         for pair, score in zip(rows.pair[held], scores, strict=True):
             told[pair] = max(told.get(pair, 0.0), float(score))
     truly = {pair: bool(ended) for pair, ended in zip(rows.pair, rows.ended, strict=True)}
-    for enough in (0.4, 0.5, 0.6, 0.7):
+    for enough in (0.4, ENDS, 0.7):
         found = [pair for pair, score in told.items() if score > enough]
         right, all_ = sum(truly[p] for p in found), sum(truly[p] for p in told)
         print(
-            f"{group:10} > {enough}: {right} of {all_} ended found,"
+            f"{group:10} > {enough:.2f}: {right} of {all_} ended found,"
             f" {len(found) - right} of {len(told) - all_} wrongly"
         )
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SIGNS = ("changed", "resumed", "that", "instead", "used to", "takes back")
 SAYS_NOTHING = 0.9
 """A clause that is so likely nothing ends nothing."""
-ENDS = 0.5
+ENDS = 0.55
 NEAR_ENOUGH, ALIKE_ENOUGH = 0.25, 0.15
 """What stands alone must be so little less near than what is usual, and so much alike, to lead."""
 _NUMBER = re.compile(r"\d")
@@ -44,7 +44,10 @@ class Ending:
 
 
 def ending(message: Sequence[Told], standing: Sequence[str], embed: Embed) -> tuple[Ending, ...]:
-    """The standing statements that clauses of a message end; none where there are no vectors."""
+    """The standing statements that a message ends, each with the clause that most likely does.
+
+    None where there are no vectors.
+    """
     import numpy as np
 
     said = saying(message)
@@ -57,8 +60,9 @@ def ending(message: Sequence[Told], standing: Sequence[str], embed: Embed) -> tu
     rows = pair_features(said, standing, new=new, old=old, fitted=fitted)
     chances = 1 / (1 + np.exp(-(rows @ stored["pairs"])))
     return tuple(
-        Ending(said=said[clause], at=int(at), chance=float(chances[clause, at]))
-        for clause, at in zip(*np.nonzero(chances > ENDS), strict=True)
+        Ending(said=said[clause], at=at, chance=float(chances[clause, at]))
+        for at, clause in enumerate(chances.argmax(axis=0))
+        if chances[clause, at] > ENDS
     )
 
 
