@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,15 @@ from scipy.optimize import minimize
 
 from agentmem.search.embedders.use import UseEmbedder
 from agentmem.text.detect import hear
-from agentmem.text.replaced import SAYS_NOTHING, pair_features
-from agentmem.text.statements import clauses, tell
+from agentmem.text.replaced import ENDS, Fitted, pair_features, said_texts, saying
+from agentmem.text.statements import Told, clauses, tell
 
 OWN = Path(__file__).parent / "data"
 WEIGHTS = Path(__file__).parents[1] / "agentmem" / "data" / "replaced.npz"
 DIALOGUES = ("blind", "fresh", "held_choose", "strangers")
 PEOPLE = (OWN / "blind" / "choose.jsonl", *sorted((OWN / "questions").glob("p*.jsonl")))
-SLOT_STRENGTH, STRENGTH, ROUNDS = 40.0, 2.0, 4
+SLOT_STRENGTH, CHANGE_STRENGTH, STRENGTH, ROUNDS = 40.0, 12.0, 2.0, 4
+FOLDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,15 @@ def written() -> Iterator[Case]:
         for row in read_lines(path):
             ends = frozenset(row["ends"])
             yield Case(path.stem, tuple(row["standing"]), row["message"], ends)
+
+
+def alone(cases: Sequence[Case]) -> Iterator[Case]:
+    """The cases, and of each what it ended, or what it did not, as all that stood."""
+    for case in cases:
+        yield case
+        for at, text in enumerate(case.standing):
+            if len(case.standing) > 1 and (at in case.ends or not case.ends):
+                yield replace(case, standing=(text,), ends=frozenset({0} if case.ends else ()))
 
 
 def dialogues(name: str) -> Iterator[Case]:
@@ -124,8 +134,8 @@ def pairs_of_a_message() -> Iterator[Case]:
                 yield Case(path.stem, (kept[0],), kept[1])
 
 
-def fit_slots() -> np.ndarray[Any, Any]:
-    """A softmax from vectors to slots, fitted on a few sentences of each."""
+def fit_slots() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """A softmax from vectors to slots, fitted on a few sentences of each; and their means."""
     rows = read_lines(OWN / "replaced" / "slots.jsonl")
     vectors = embed([text for row in rows for text in row["said"]])
     slot = [at for at, row in enumerate(rows) for _ in row["said"]]
@@ -144,7 +154,37 @@ def fit_slots() -> np.ndarray[Any, Any]:
 
     start = np.zeros(len(rows) * seen.shape[1])
     best = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
-    return np.asarray(best.reshape(len(rows), -1), dtype=np.float32)
+    means = truly.T @ vectors
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    return np.asarray(best.reshape(len(rows), -1), dtype=np.float32), means.astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A case whose message says something, as it was told."""
+
+    case: Case
+    told: tuple[Told, ...]
+
+
+def fit_changes(read: Sequence[Read]) -> np.ndarray[Any, Any]:
+    """What tells from the vector of a message whether it ends anything."""
+    vectors = embed([said_texts(one.told)[-1] for one in read])
+    seen = np.hstack([vectors, np.ones((len(read), 1))])
+    truly = np.array([bool(one.case.ends) for one in read])
+    return regression(seen.astype(float), truly, np.zeros(seen.shape[1]), CHANGE_STRENGTH)
+
+
+def regression(seen: Any, truly: Any, start: Any, strength: float) -> np.ndarray[Any, Any]:
+    def cost(made: Any) -> tuple[float, Any]:
+        score = seen @ made
+        told = 1 / (1 + np.exp(-score))
+        missed = np.logaddexp(0, score).sum() - score[truly].sum()
+        missed += (made**2).sum() / (2 * strength)
+        return float(missed), seen.T @ (told - truly) + made / strength
+
+    made = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 400}).x
+    return np.asarray(made, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +197,24 @@ class Rows:
     source: np.ndarray[Any, Any]
 
 
-def rows_of(cases: Iterable[Case], slots: np.ndarray[Any, Any]) -> Rows:
+def rows_of(
+    read: Sequence[Read], slots: np.ndarray[Any, Any], typical: np.ndarray[Any, Any]
+) -> Rows:
+    """The features of all pairs; what tells a change is fitted without the case's own source."""
+    sources = sorted({one.case.source for one in read})
+    changes = {}
+    for fold in range(FOLDS):
+        held = sources[fold::FOLDS]
+        without = fit_changes([one for one in read if one.case.source not in held])
+        changes |= dict.fromkeys(held, without)
     features, pair, ended, source = [], [], [], []
     count = 0
-    for case in cases:
-        told = tell(clauses(case.message), embed)
-        said = [one for one in told if one.chance("other") <= SAYS_NOTHING]
-        if not said:
-            continue
+    for one in read:
+        case = one.case
+        fitted = Fitted(slots=slots, typical=typical, changes=changes[case.source])
         made = pair_features(
-            said, case.standing, new=embed([one.clause.words for one in said]),
-            old=embed(case.standing), slots=slots,
+            saying(one.told), case.standing, new=embed(said_texts(one.told)),
+            old=embed(case.standing), fitted=fitted,
         )  # fmt: skip
         for row in made:
             features.append(row)
@@ -181,25 +228,16 @@ def rows_of(cases: Iterable[Case], slots: np.ndarray[Any, Any]) -> Rows:
 def fit(rows: Rows, known: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A logistic regression in which of the clauses of a message the likeliest ended what ended."""
     scores = np.zeros(len(rows.pair))
-    weights = np.zeros(rows.features.shape[1])
+    weights = np.zeros(rows.features.shape[1], dtype=np.float32)
     for _ in range(ROUNDS):
         chosen = known & ~rows.ended
         for pair in np.unique(rows.pair[known & rows.ended]):
             own = np.flatnonzero(rows.pair == pair)
             chosen[own[scores[own].argmax()]] = True
-        seen, truly = rows.features[chosen].astype(float), rows.ended[chosen]
-
-        def cost(made: Any, seen: Any = seen, truly: Any = truly) -> tuple[float, Any]:
-            score = seen @ made
-            told = 1 / (1 + np.exp(-score))
-            missed = np.logaddexp(0, score).sum() - score[truly].sum()
-            missed += (made**2).sum() / (2 * STRENGTH)
-            return float(missed), seen.T @ (told - truly) + made / STRENGTH
-
-        options = {"maxiter": 400}
-        weights = minimize(cost, weights, jac=True, method="L-BFGS-B", options=options).x
+        seen = rows.features[chosen].astype(float)
+        weights = regression(seen, rows.ended[chosen], weights, STRENGTH)
         scores = rows.features @ weights
-    return np.asarray(weights, dtype=np.float32)
+    return weights
 
 
 def check(rows: Rows, group: str, sources: Iterable[str], folds: int) -> None:
@@ -212,11 +250,11 @@ def check(rows: Rows, group: str, sources: Iterable[str], folds: int) -> None:
         for pair, score in zip(rows.pair[held], scores, strict=True):
             told[pair] = max(told.get(pair, 0.0), float(score))
     truly = {pair: bool(ended) for pair, ended in zip(rows.pair, rows.ended, strict=True)}
-    for enough in (0.4, 0.5, 0.6):
+    for enough in (0.4, ENDS, 0.7):
         found = [pair for pair, score in told.items() if score > enough]
         right, all_ = sum(truly[p] for p in found), sum(truly[p] for p in told)
         print(
-            f"{group:10} > {enough}: {right} of {all_} ended found,"
+            f"{group:10} > {enough:.2f}: {right} of {all_} ended found,"
             f" {len(found) - right} of {len(told) - all_} wrongly"
         )
 
@@ -224,21 +262,33 @@ def check(rows: Rows, group: str, sources: Iterable[str], folds: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--check", action="store_true", help="hold out only, save nothing")
-    slots = fit_slots()
+    slots, typical = fit_slots()
     groups = {
-        "written": list(written()),
+        "written": list(alone(list(written()))),
         "dialogues": [case for name in DIALOGUES for case in dialogues(name)],
         "lives": [case for path in PEOPLE for case in lives(path)],
         "messages": list(pairs_of_a_message()),
     }
-    rows = rows_of((case for cases in groups.values() for case in cases), slots)
+    told = [
+        Read(case, tell(clauses(case.message), embed))
+        for cases in groups.values()
+        for case in cases
+    ]
+    read = [one for one in told if saying(one.told)]
+    rows = rows_of(read, slots, typical)
     print(f"{len(np.unique(rows.pair)):,} pairs, {len(np.unique(rows.pair[rows.ended])):,} ended")
     if parser.parse_args().check:
         for group, cases in groups.items():
             check(rows, group, (case.source for case in cases), 4)
         return
     weights = fit(rows, np.ones(len(rows.pair), dtype=bool))
-    np.savez_compressed(WEIGHTS, slots=slots.astype(np.float16), pairs=weights)
+    np.savez_compressed(
+        WEIGHTS,
+        slots=slots.astype(np.float16),
+        typical=typical.astype(np.float16),
+        changes=fit_changes(read).astype(np.float16),
+        pairs=weights,
+    )
     print(f"{WEIGHTS.name}: {WEIGHTS.stat().st_size / 1e3:.0f} kB")
 
 

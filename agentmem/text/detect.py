@@ -597,6 +597,7 @@ class Retraction:
 
     One that says only "that" (`latest`), or nothing, means the latest statement. A
     `former` one says that something "used to" hold; it ends what says the same of now.
+    `everything` takes back all that stands: "forget everything I told you about myself".
     What may be a taking back or a statement ("stop using emojis", "I quit smoking") stands
     as `otherwise` where there is nothing to take back.
     """
@@ -607,6 +608,7 @@ class Retraction:
     slot: str = ""
     start: int = 0
     former: Literal["", "for", "against"] = ""
+    everything: bool = False
     otherwise: DetectedPreference | None = None
 
 
@@ -674,7 +676,8 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
             named = replace(_retraction(text, clause), latest=False)
             retracted += [named] if named.stems else []
             continue
-        needed = SURE_IN_LONG if P.formula.search(clause.words) else sure
+        formula = P.formula.search(clause.words) and slot_of(clause.words) != "pronouns"
+        needed = SURE_IN_LONG if formula else sure
         needed = min(needed, SURE_OF_NEEDS) if is_need(clause.words) else needed
         nothing = one.chance("other", "once")
         stating = one.chance(*KEPT) > one.chance("retract") and 1 - nothing > needed
@@ -717,7 +720,7 @@ def _within(
         said = [(str(p.start), p.content) for p in reversed(left) if p.start < one.start]
         meant = () if one.former else matching(one, said, recent=len(said))
         left = [p for p in left if str(p.start) not in meant]
-        if not meant:
+        if not meant or one.everything:
             further.append(one)
     return left, further
 
@@ -769,6 +772,7 @@ def _hearing_speaks_for_another(text: str, clause: Clause) -> bool:
     """Whether a clause is the "Anna" of a pasted line "Anna: I love tea"."""
     label = text[clause.start : clause.end]
     named = [word[:1].isupper() for word in label.split()]  # "Quick thing: …" is nobody
+    words = clause.words.split()  # nor is "Kleines Update: …"
     if len(named) > 2 or not all(named):
         return False
     follows = text[clause.end : clause.end + 2]
@@ -776,7 +780,7 @@ def _hearing_speaks_for_another(text: str, clause: Clause) -> bool:
     return (
         follows[:1] in (":", "：")
         and (not before or before.endswith("\n"))
-        and not _pattern("own labels").fullmatch(clause.words)
+        and not any(_pattern("own labels").fullmatch(one) for one in (clause.words, *words))
     )
 
 
@@ -933,6 +937,8 @@ def matching(
     Those that share most of its stems; failing that, the latest one when it
     says "that", if it is among the first `recent`; else those of its slot.
     """
+    if retraction.everything:
+        return tuple(id_ for id_, _ in standing)
     latest = tuple(id_ for id_, _ in standing[: min(1, recent)])
     if not retraction.stems and not retraction.slot:
         return latest
@@ -1079,6 +1085,7 @@ def _retraction(text: str, clause: Clause) -> Retraction:
         latest=bool(_pattern("that").search(clause.words)),
         slot=slot_of(clause.words),
         start=clause.start,
+        everything=names("everything", clause.words),
     )
 
 

@@ -1,10 +1,11 @@
 """Which standing statements a message ends: a move, a new name, "tabs after all" (P41, P43).
 
 Whether a clause ends a statement is told by a fitted linear model (benchmarks/fit_replaced.py)
-over what the clause is (`statements.tell`), the words both share, how near their vectors are and
-how likely both speak of one thing of which there is one at a time, such as a home, a diet, a
-browser or the length of answers. Vectors are those of a multilingual model, so a statement in one
-language can end one in another.
+over what the clause is (`statements.tell`), the words both share, how near their vectors are,
+beside the other statements and what is usual, how likely both speak of one thing of which there is
+one at a time, such as a home, a diet, a browser or the length of answers, and how likely the
+message changes anything. Vectors are those of a multilingual model, so a statement in one language
+can end one in another.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 SIGNS = ("changed", "resumed", "that", "instead", "used to", "takes back")
 SAYS_NOTHING = 0.9
 """A clause that is so likely nothing ends nothing."""
-ENDS = 0.42
+ENDS = 0.55
+NEAR_ENOUGH, ALIKE_ENOUGH = 0.25, 0.15
+"""What stands alone must be so little less near than what is usual, and so much alike, to lead."""
 _NUMBER = re.compile(r"\d")
 
 
@@ -41,20 +44,47 @@ class Ending:
 
 
 def ending(message: Sequence[Told], standing: Sequence[str], embed: Embed) -> tuple[Ending, ...]:
-    """The standing statements that clauses of a message end; none where there are no vectors."""
+    """The standing statements that a message ends, each with the clause that most likely does.
+
+    None where there are no vectors.
+    """
     import numpy as np
 
-    said = [one for one in message if one.chance("other") <= SAYS_NOTHING]
-    vectors = embed([*(one.clause.words for one in said), *standing]) if said and standing else None
+    said = saying(message)
+    vectors = embed([*said_texts(message), *standing]) if said and standing else None
     if vectors is None:
         return ()
-    new, old = vectors[: len(said)], vectors[len(said) :]
-    rows = pair_features(said, standing, new=new, old=old, slots=_weights()["slots"])
-    chances = 1 / (1 + np.exp(-(rows @ _weights()["pairs"])))
+    new, old = vectors[: len(said) + 1], vectors[len(said) + 1 :]
+    stored = _weights()
+    fitted = Fitted(slots=stored["slots"], typical=stored["typical"], changes=stored["changes"])
+    rows = pair_features(said, standing, new=new, old=old, fitted=fitted)
+    chances = 1 / (1 + np.exp(-(rows @ stored["pairs"])))
     return tuple(
-        Ending(said=said[clause], at=int(at), chance=float(chances[clause, at]))
-        for clause, at in zip(*np.nonzero(chances > ENDS), strict=True)
+        Ending(said=said[clause], at=at, chance=float(chances[clause, at]))
+        for at, clause in enumerate(chances.argmax(axis=0))
+        if chances[clause, at] > ENDS
     )
+
+
+def saying(message: Sequence[Told]) -> tuple[Told, ...]:
+    """The clauses of a message that say something."""
+    return tuple(one for one in message if one.chance("other") <= SAYS_NOTHING)
+
+
+def said_texts(message: Sequence[Told]) -> tuple[str, ...]:
+    """What is embedded of a message: its clauses that say something, then the whole of it."""
+    whole = " ".join(one.clause.words for one in message)
+    return (*(one.clause.words for one in saying(message)), whole)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """Weights that tell the slot of a vector (`slots`) and whether a message changes anything
+    (`changes`), and the vectors of what people typically say of each slot (`typical`)."""
+
+    slots: NDArray[np.float32]
+    typical: NDArray[np.float32]
+    changes: NDArray[np.float32]
 
 
 def pair_features(
@@ -63,26 +93,23 @@ def pair_features(
     *,
     new: NDArray[np.float32],
     old: NDArray[np.float32],
-    slots: NDArray[np.float32],
+    fitted: Fitted,
 ) -> NDArray[np.float32]:
     """What the model sees of each clause beside each statement: clauses by statements by features.
 
-    `new` and `old` are their vectors, `slots` the weights that tell the slot of a vector.
+    `new` are the vectors of the clauses and of the whole message, `old` those of the statements.
     """
     import numpy as np
 
-    whole = " ".join(one.clause.words for one in said)
+    all_words = " ".join(one.clause.words for one in said)
     most = max(one.chance("retract") for one in said)
-    signs = [float(names(sign, whole)) for sign in SIGNS]
+    signs = [float(names(sign, all_words)) for sign in SIGNS]
     clauses = [_clause_features(one, signs, most) for one in said]
     words = [stems(one.clause.words) for one in said]
     banning = [float(names("against", one.clause.words)) for one in said]
     held = [_statement_features(text) for text in standing]
     held_words = [stems(text) for text in standing]
-    near = new @ old.T
-    slot_new, slot_old = slot_chances(new, slots), slot_chances(old, slots)
-    alike = np.sqrt(slot_new) @ np.sqrt(slot_old).T
-    same = slot_new.argmax(axis=1)[:, None] == slot_old.argmax(axis=1)[None, :]
+    beside = _beside(new, old, fitted)
     rows = []
     for at, clause in enumerate(clauses):
         kept = sum(clause[:5])
@@ -92,14 +119,64 @@ def pair_features(
             both = (
                 shared / max(1, len(held_words[to])),
                 shared / max(1, len(words[at])),
-                float(near[at, to]), float(alike[at, to]), float(same[at, to]),
+                *beside[at, to, :3],
             )  # fmt: skip
             crossed = [weight * one for weight in (*weights, statement[0]) for one in both]
             numbers = float(_has_number(said[at].clause.words) and statement[2])
             rows.append(
                 [*clause, *statement[:2], banning[at], numbers, float(shared > 0), *both, *crossed]
             )
-    return np.array(rows, dtype=np.float32).reshape(len(said), len(standing), -1)
+    made = np.array(rows, dtype=np.float32).reshape(len(said), len(standing), -1)
+    return np.concatenate([made, beside[:, :, 3:]], axis=2)
+
+
+def _beside(
+    new: NDArray[np.float32], old: NDArray[np.float32], fitted: Fitted
+) -> NDArray[np.float32]:
+    """How near each clause is to each statement: by itself, against what is usual for both, against
+    the other statements, as a part of its message, and where the message changes something."""
+    import numpy as np
+
+    near = new @ old.T
+    slot_new, slot_old = slot_chances(new, fitted.slots), slot_chances(old, fitted.slots)
+    alike = np.sqrt(slot_new) @ np.sqrt(slot_old).T
+    same = slot_new.argmax(axis=1)[:, None] == slot_old.argmax(axis=1)[None, :]
+    usual_new, usual_old = _usual(new, fitted.typical), _usual(old, fitted.typical)
+    nearer = _lead(near, usual_new - NEAR_ENOUGH)
+    liker = _lead(alike, np.full(len(new), ALIKE_ENOUGH))
+    whole = [table[-1:] for table in (near, alike, nearer, liker, nearer > 0)]
+    score = float(new[-1] @ fitted.changes[:-1] + fitted.changes[-1])
+    change = 1 / (1 + np.exp(-score))
+    each = [
+        near, alike, same, near - usual_new[:, None], near - usual_old[None, :],
+        nearer, liker, nearer > 0, liker > 0,
+        *whole,
+        np.array([[change]]), np.array([[score / 5]]),
+        *(change * table for table in (near, alike, nearer, nearer > 0)),
+    ]  # fmt: skip
+    shape = (len(new) - 1, len(old))
+    return np.stack(
+        [np.broadcast_to(one[: shape[0]], shape).astype(np.float32) for one in each], axis=2
+    )
+
+
+def _usual(vectors: NDArray[np.float32], typical: NDArray[np.float32]) -> NDArray[np.float32]:
+    """How near the nearest of what people typically say are: some sentences are near to all."""
+    import numpy as np
+
+    return np.asarray(np.sort(vectors @ typical.T, axis=1)[:, -5:].mean(axis=1), dtype=np.float32)
+
+
+def _lead(table: NDArray[np.float32], least: NDArray[np.float32]) -> NDArray[np.float32]:
+    """By how much each column is ahead of the best other one, and of `least` of its row."""
+    import numpy as np
+
+    others = np.repeat(least[:, None], table.shape[1], axis=1)
+    if table.shape[1] > 1:
+        first, second = np.sort(table, axis=1)[:, [-1, -2]].T
+        rival = np.where(table == first[:, None], second[:, None], first[:, None])
+        others = np.maximum(others, rival)
+    return np.asarray(table - others, dtype=np.float32)
 
 
 def slot_chances(vectors: NDArray[np.float32], slots: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -44,9 +44,9 @@ BUCKETS = 1 << 15
 LONGEST_CLAUSE = 300
 MOST_CLAUSES = 400
 """A message is read up to so many clauses; what follows is pasted text."""
-_END = re.compile(r"[.!?…]+[)\]*_\"]*(?=\s|\Z)|[。！？]+|\n+")
+_END = re.compile(r"(?!(?<=\bno)\. ?\d)[.!?…]+[)\]*_\"]*(?=\s|\Z)|[。！？]+|\n+")
 _ABBREVIATED = re.compile(
-    r"(?:\b(?:e\.g|i\.e|dra?|mr|mrs|ms|mme|sra?|sig|dott|vs|st|approx|prof|no|z\.b|etc)|\b[a-z])\Z"
+    r"(?:\b(?:e\.g|i\.e|dra?|mr|mrs|ms|mme|sra?|sig|dott|vs|st|approx|prof|z\.b|etc)|\b[a-z])\Z"
 )
 _BULLET = re.compile(r"\s*(?:[-*+•–—]|\(?\d{1,3}[.)]|#{1,6})\s+|\s+")
 _WORD = re.compile(r"[^\W_][\w'’+#/-]*|[\u3040-\u30ff\u4e00-\u9fff]")
@@ -58,7 +58,8 @@ _HANDED_OVER = re.compile(
     r"\b(?:translat\w*|summari[sz]e\w*|repeat|rewrite|rephrase|paraphrase|proofread|reword|edit"
     r"|correct|grammar|analy[sz]e|classify|extract|continue|following|text|sentence|paragraph|e-?mail"
     r"|letter|tweet|review|lyrics|song|quote|excerpt|passage|transcript|dialog(?:ue)?|story|poem|essay"
-    r"|bio|article|log|chat|conversation|input|prompt|phrase|says?|said|wrote|writes|fwd|from"
+    r"|bio|article|log|chat|conversation|input|prompt|phrase|says?|said|wrote|writes|fwd"
+    r"|(?<!news )(?<!update )from"
     r"|übersetz\w*|fasse?|korrigier\w*|formulier\w*|meinte|sagte|traduce|corrige|resume|dijo|traduis"
     r"|corrige|résume|dit|traduz|disse|riscrivi|traduci|correggi|detto)\b|翻译|訳|要約|修改|总结"
 )

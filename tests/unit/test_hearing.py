@@ -31,6 +31,9 @@ from agentmem.text.statements import clauses, tell
         ("British spelling, always. Now go", ["British spelling, always", "Now go"]),
         ("we're on Bun here, not Node", ["we're on Bun here, not Node"]),
         ("只回答是或否：鲸鱼是鱼吗？", ["只回答是或否", "鲸鱼是鱼吗"]),
+        ("My knee said no. I swim now", ["My knee said no", "I swim now"]),
+        ("see no. 7 in the list", ["see no. 7 in the list"]),
+        ("News from the GP: I eat fish", ["News from the GP", "I eat fish"]),
     ],
 )
 def test_a_message_is_cut_into_the_authors_own_clauses(text: str, parts: list[str]) -> None:
@@ -90,6 +93,26 @@ def test_what_a_message_takes_back_itself_does_not_stand() -> None:
 )
 def test_tasks_roles_and_others_words_leave_nothing(text: str) -> None:
     assert hear(text).stated == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("I go by they/them now", "I go by they/them now"),
+        ("Kleines Update: sind umgezogen, ab jetzt Rostock", "sind umgezogen, ab jetzt Rostock"),
+    ],
+)
+def test_pronouns_and_what_follows_a_label_of_ones_own_are_heard(text: str, said: str) -> None:
+    heard = hear(text, UseEmbedder().embed_documents)
+    assert said in [one.content for one in heard.stated]
+
+
+def test_forgetting_everything_takes_back_all_that_stands() -> None:
+    standing = [("1", "I'm Jo"), ("2", "a plumber down in Kent")]
+    (everything,) = hear("Forget everything I've told you about myself.").retracted
+    assert matching(everything, standing, recent=0) == ("1", "2")
+    about = hear("Forget everything I told you about coffee.").retracted
+    assert all(matching(one, standing, recent=0) == () for one in about)
 
 
 def test_the_denial_of_one_allergy_leaves_another_alone() -> None:

@@ -36,6 +36,13 @@ def test_another_thing_of_the_same_kind_ends_nothing() -> None:
     assert ended("my brother lives in Hamburg", "I live in Munich") == set()
 
 
+def test_each_statement_is_ended_by_one_clause() -> None:
+    embed = ENCODER.embed_documents
+    told = hear("we finally moved!! Ghent now", embed).told
+    found = ending(told, ["We're in Leeds", "I'm a plumber"], embed)
+    assert [one.at for one in found] == [0]
+
+
 def test_nothing_is_ended_without_vectors() -> None:
     told = hear("we relocated to Cardiff").told
     assert ending(told, ["I live in Bristol"], lambda texts: None) == ()
