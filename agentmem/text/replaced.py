@@ -17,6 +17,7 @@ from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from agentmem.base.blas import one_thread
 from agentmem.data import read_bytes
 from agentmem.text.detect import is_need, names, stems
 from agentmem.text.statements import KINDS, Embed, Told, marked
@@ -57,8 +58,9 @@ def ending(message: Sequence[Told], standing: Sequence[str], embed: Embed) -> tu
     new, old = vectors[: len(said) + 1], vectors[len(said) + 1 :]
     stored = _weights()
     fitted = Fitted(slots=stored["slots"], typical=stored["typical"], changes=stored["changes"])
-    rows = pair_features(said, standing, new=new, old=old, fitted=fitted)
-    chances = 1 / (1 + np.exp(-(rows @ stored["pairs"])))
+    with one_thread:
+        rows = pair_features(said, standing, new=new, old=old, fitted=fitted)
+        chances = 1 / (1 + np.exp(-(rows @ stored["pairs"])))
     return tuple(
         Ending(said=said[clause], at=at, chance=float(chances[clause, at]))
         for at, clause in enumerate(chances.argmax(axis=0))
