@@ -405,12 +405,14 @@ def _counted(changed: str) -> str:
                 GROUP BY 1, 2, 3 HAVING sum(n) <> 0 OR sum(n * length) <> 0 ORDER BY 1, 2, 3
                 ON CONFLICT (tenant, owner, flags) DO UPDATE
                 SET rows = s.rows + excluded.rows, length = s.length + excluded.length;
-                INSERT INTO speakers AS s
-                SELECT tenant, owner, {_SPEAKER_KEY}, flags, speaker, sum(n)
-                FROM ({changed}) AS changed WHERE speaker <> ''
-                GROUP BY 1, 2, 3, 4, 5 HAVING sum(n) <> 0 ORDER BY 1, 2, 3, 4
-                ON CONFLICT (tenant, owner, key, flags) DO UPDATE
-                SET rows = s.rows + excluded.rows;"""  # noqa: S608 # our own names
+                IF EXISTS (SELECT 1 FROM ({changed}) AS changed WHERE speaker <> '') THEN
+                    INSERT INTO speakers AS s
+                    SELECT tenant, owner, {_SPEAKER_KEY}, flags, speaker, sum(n)
+                    FROM ({changed}) AS changed WHERE speaker <> ''
+                    GROUP BY 1, 2, 3, 4, 5 HAVING sum(n) <> 0 ORDER BY 1, 2, 3, 4
+                    ON CONFLICT (tenant, owner, key, flags) DO UPDATE
+                    SET rows = s.rows + excluded.rows;
+                END IF;"""  # noqa: S608 # our own names
 
 
 _CAME = "SELECT tenant, owner, flags, length, speaker, 1 AS n FROM new_rows"
