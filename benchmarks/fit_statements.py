@@ -115,8 +115,8 @@ def read_examples(*, seed: int = 7) -> list[Example]:
         message = _message([*beside[:at], text, *beside[at:]])
         found.append((source, message[at], message, label, 0.5))
         if label in KEPT and frames:
-            beside = [one for one in by_source[source] if one[1] in KEPT]
-            found += _framed(source, (text, label), beside, frames, rng)
+            alike = [one for one in by_source[source] if one[1] in KEPT]
+            found += _framed(source, (text, label), alike, frames, rng)
     return found
 
 
