@@ -7,10 +7,13 @@
 fits the shipped weights, agentmem/data/statements.npz; `--check` prints figures for sources of
 sentences that were held out instead, `--without NAME` leaves a source of prompts out.
 
-The sentences are in benchmarks/data/statements, one file a source. Prompts in which nothing is a
-statement are read from public sets that are no part of the project: `--shared` names the folder
-with ordinary/dev.jsonl (Arena-Hard), prefs/dev.jsonl (PrefEval), everyday/dev.jsonl and
-retrieval/*/queries.jsonl, `--wheels` one with three packages of the registry that hold prompts.
+The sentences are in benchmarks/data/statements, one file a source; handed.jsonl has messages that
+hand a text over ("Make it rhyme: {}") or mean it ("Quick note about me: {}"), into which sentences
+of the other files are put. The questions of benchmarks/data/questions state nothing. Further
+prompts in which nothing is a statement are read from public sets that are no part of the project:
+`--shared` names the folder with ordinary/dev.jsonl (Arena-Hard), prefs/dev.jsonl (PrefEval),
+everyday/dev.jsonl and retrieval/*/queries.jsonl, `--wheels` one with three packages of the registry
+that hold prompts.
 Needs scipy, and the multilingual encoder for the second model.
 """
 
@@ -41,6 +44,7 @@ sys.path.insert(0, str(ROOT))
 
 from agentmem.search.embedders.use import DIMENSIONS, UseEmbedder  # noqa: E402
 from agentmem.text.detect import in_first_person  # noqa: E402
+from agentmem.text.language import find_language  # noqa: E402
 from agentmem.text.statements import (  # noqa: E402
     BLANK,
     BUCKETS,
@@ -50,18 +54,22 @@ from agentmem.text.statements import (  # noqa: E402
     Clause,
     buckets,
     clauses,
+    context_of,
     plain_features,
 )
 
 DATA = ROOT / "benchmarks" / "data" / "statements"
+QUESTIONS = ROOT / "benchmarks" / "data" / "questions"
 WEIGHTS = ROOT / "agentmem" / "data" / "statements.npz"
 CACHE = ROOT / ".bench" / "statement_vectors.npz"
 SPOKEN = ("german", "spanish", "french", "portuguese", "italian", "japanese", "chinese")
-PLAN = nets.Plan(units=64, passes=10, pace=2e-3, decay=0.1, unseen=0.2)
+PLAN = nets.Plan(units=128, passes=16, pace=2e-3, decay=0.1, unseen=0.2)
 KEPT = ("like", "dislike", "instruct", "avoid", "identity")
 MOST_OF_A_PROMPT = 10
 LONGEST_PROMPT = 20_000
 ROUNDS = 120
+FRAMED, FRAMED_OWN, FRAMED_WEIGHT = 0.3, 0.5, 0.5
+"""How many of the statements are also put into other messages, and what those count."""
 CERTAINLY_NOTHING = 0.97
 """What the letters think surer than this to be nothing is never given a vector."""
 Example = tuple[
@@ -74,10 +82,14 @@ def read_examples(*, seed: int = 7) -> list[Example]:
     rng = random.Random(seed)
     found: list[Example] = []
     single: list[tuple[str, str, str]] = []
+    frames: dict[tuple[str, bool], list[str]] = {}
     for path in sorted(DATA.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             source = row["source"]
+            if "frame" in row:
+                frames.setdefault((row["lang"], row["own"]), []).append(row["frame"])
+                continue
             if "text" in row:
                 message = clauses(row["text"])
                 found += [(source, one, message, "other", 1.0) for one in message]
@@ -102,7 +114,36 @@ def read_examples(*, seed: int = 7) -> list[Example]:
         beside = [other for other, _ in others]
         message = _message([*beside[:at], text, *beside[at:]])
         found.append((source, message[at], message, label, 0.5))
+        if label in KEPT and frames:
+            alike = [one for one in by_source[source] if one[1] in KEPT]
+            found += _framed(source, (text, label), alike, frames, rng)
     return found
+
+
+def _framed(
+    source: str,
+    said: tuple[str, str],
+    beside: Sequence[tuple[str, str]],
+    frames: Mapping[tuple[str, bool], Sequence[str]],
+    rng: random.Random,
+) -> Iterator[Example]:
+    """A statement inside a message that hands it over for work, and inside one that means it."""
+    tongue = find_language(said[0]) or "en"
+    for own in (False, True):
+        choice = frames.get((tongue, own)) or frames["en", own]
+        if rng.random() > (FRAMED_OWN if own else FRAMED):
+            continue
+        before, after = rng.choice(choice).split("{}")
+        others = rng.choices(beside, k=rng.choice((0, 1, 2) if not own else (0, 0, 1)))
+        stated = [(_ended(text), label) for text, label in (said, *others)]
+        pieces = [(before, "other"), *stated, (after, "other")]
+        labelled = pieces if own else [(text, "other") for text, _ in pieces]
+        yield from ((source, *one, FRAMED_WEIGHT) for one in _marked(labelled))
+
+
+def _ended(text: str) -> str:
+    """A statement as a sentence of a longer text."""
+    return text if text.rstrip().endswith((".", "!", "?", "。", "！", "？")) else f"{text}. "
 
 
 def read_ordinary(sources: Mapping[str, Sequence[str]]) -> list[Example]:
@@ -136,6 +177,12 @@ def shared_prompts(folder: Path) -> dict[str, list[str]]:
         "everyday": questions,
         "looked up": looked_up,
     }
+
+
+def asked_prompts() -> dict[str, list[str]]:
+    """The questions and tasks that the gate is fitted on."""
+    rows = [row for path in sorted(QUESTIONS.glob("*.jsonl")) for row in read_lines(path)]
+    return {"asked": [row["q"] for row in rows if "q" in row]}
 
 
 def wheel_prompts(folder: Path, *, of_each: int = 3) -> dict[str, list[str]]:
@@ -265,7 +312,7 @@ class Rows:
         return Rows(self.grams[chosen], self.dense[chosen])
 
     def without_vectors(self) -> Rows:
-        return Rows(self.grams, self.dense[:, :-DIMENSIONS])
+        return Rows(self.grams, self.dense[:, : -2 * DIMENSIONS])
 
 
 def rows_of(found: Sequence[tuple[Clause, Sequence[Clause]]], *, vectors: bool) -> Rows:
@@ -280,14 +327,20 @@ def rows_of(found: Sequence[tuple[Clause, Sequence[Clause]]], *, vectors: bool) 
     grams = sparse.csr_matrix(
         (np.array(values, dtype=np.float32), columns, pointers), shape=(len(found), BUCKETS)
     )
-    plain = [plain_features(message)[clause.at] for clause, message in found]
+    messages = {id(message): message for _, message in found}
+    known = {name: plain_features(message) for name, message in messages.items()}
+    plain = [known[id(message)][clause.at] for clause, message in found]
     rows = Rows(grams, np.array(plain, dtype=np.float32) * np.float32(PLAIN_SCALE))
-    return with_vectors(rows, [clause for clause, _ in found]) if vectors else rows
+    return with_vectors(rows, found) if vectors else rows
 
 
-def with_vectors(rows: Rows, found: Sequence[Clause]) -> Rows:
-    made = vectors_of([shown(clause.words) for clause in found])
-    return Rows(rows.grams, np.hstack([rows.dense, made * np.float32(VECTOR_SCALE)]))
+def with_vectors(rows: Rows, found: Sequence[tuple[Clause, Sequence[Clause]]]) -> Rows:
+    """The rows with the vector of each clause and of what its message begins and ends with."""
+    around = [context_of(message) for _, message in found]
+    made = vectors_of([*(shown(clause.words) for clause, _ in found), *around])
+    own, beside = made[: len(found)], made[len(found) :]
+    beside *= np.array([bool(text) for text in around])[:, None]
+    return Rows(rows.grams, np.hstack([rows.dense, own * VECTOR_SCALE, beside * VECTOR_SCALE]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +384,7 @@ def fit(rows: Rows, kinds: Iterable[str], weights: Any, strength: float) -> Fitt
 def fit_net(rows: Rows, kinds: Iterable[str], weights: Any) -> nets.Net:
     """The net that sees the plain features and the vector of a clause, and not its letters."""
     truly = np.array([[kind == one for one in KINDS] for kind in kinds], dtype=np.float32)
-    plain = rows.dense.shape[1] - DIMENSIONS
+    plain = rows.dense.shape[1] - 2 * DIMENSIONS
     return nets.fit(rows.dense, truly, np.asarray(weights, dtype=np.float32), PLAN, alike=plain)
 
 
@@ -417,7 +470,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="hold out only, save nothing")
     parser.add_argument("--folds", type=int, default=5)
     options = parser.parse_args()
-    prompts = shared_prompts(options.shared) if options.shared else {}
+    prompts = asked_prompts() | (shared_prompts(options.shared) if options.shared else {})
     prompts |= wheel_prompts(options.wheels) if options.wheels else {}
     for name, texts in prompts.items():
         print(f"{name}: {len(texts):,} prompts{', left out' if name in options.without else ''}")
@@ -433,7 +486,7 @@ def main() -> None:
     letters = fit(rows, kinds, weights, options.strength)
     close = np.flatnonzero((kinds != "other") | (letters.chances(rows)[:, -1] < CERTAINLY_NOTHING))
     print(f"{len(close):,} of them are seen by the model with vectors")
-    seen = with_vectors(rows[close], [examples[at][1] for at in close])
+    seen = with_vectors(rows[close], [examples[at][1:3] for at in close])
     save(letters, fit_net(seen, kinds[close], weights[close]), options.out)
 
 

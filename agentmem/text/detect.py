@@ -567,7 +567,7 @@ def _one_line(text: str) -> str:
 
 KEPT: tuple[Kind, ...] = ("like", "dislike", "instruct", "avoid", "identity")
 AGAINST: tuple[Kind, ...] = ("dislike", "avoid")
-SURE, SURE_IN_LONG = 0.42, 0.93
+SURE, SURE_IN_LONG = 0.38, 0.93
 """So likely must a clause be a statement to be kept, in a short message and in a long one."""
 LONGEST_TEXT = 30_000
 """The models read no further: what is longer is material."""
@@ -576,11 +576,11 @@ HEARING_SHORT, HEARING_LONG = 120, 400
 its material. Between the two a clause must be the likelier the longer the message is."""
 LONG_FOR_A_ROLE = 160
 """A role that opens a text so long mostly sets a task: "I'm a copywriter and need an ad for …"."""
-SURE_BY_LETTERS = 0.65
+SURE_BY_LETTERS = 0.62
 """The same where there are no vectors."""
 SURE_OF_NEEDS = 0.3
 """Of an allergy, a diet, an illness: missing one is worse than keeping one too many."""
-VETO, VETO_OF_ROLES, VETO_OF_TASKS, VETO_IN_LONG = 0.02, 0.1, 0.2, 0.5
+VETO, VETO_OF_ROLES, VETO_OF_TASKS, VETO_IN_LONG = 0.02, 0.1, 0.3, 0.5
 """What the rules find is not kept when the models think it less likely than this; what one
 is ("I am a Java developer") often opens a task."""
 TAKEN_BACK = 0.4

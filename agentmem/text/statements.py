@@ -50,6 +50,7 @@ _ABBREVIATED = re.compile(
 )
 _BULLET = re.compile(r"\s*(?:[-*+•–—]|\(?\d{1,3}[.)]|#{1,6})\s+|\s+")
 _WORD = re.compile(r"[^\W_][\w'’+#/-]*|[\u3040-\u30ff\u4e00-\u9fff]")
+_COLON = re.compile(r":(?=\s)|：|->")
 _WIDE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _MAIL_HEAD = re.compile(
     r"^(?:from|to|subject|sent|date|cc): [^\n]*\n(?:from|to|subject|sent|date|cc): ", re.M
@@ -67,7 +68,10 @@ _HANDED_OVER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """The characters `start` to `end` of a message; `words` are its own, in lower case."""
+    """The characters `start` to `end` of a message; `words` are its own, in lower case.
+
+    `handed` says that a colon before it may have handed it over.
+    """
 
     start: int
     end: int
@@ -75,6 +79,7 @@ class Clause:
     asks: bool
     at: int
     first: str
+    handed: bool = False
 
 
 def own_words(text: str) -> str:
@@ -126,6 +131,8 @@ def clauses(text: str) -> tuple[Clause, ...]:
     """The clauses of `text` that are its author's own words, in order."""
     plain = own_words(text)
     found: list[Clause] = []
+    colon = _COLON.search(plain)
+    handed_from = colon.end() if colon else len(plain)
     for start, end, stop in split(plain):
         first = plain[start : start + 40]
         asks = ("?" in stop or "？" in stop) and not _assured().search(plain, start, end)
@@ -137,7 +144,8 @@ def clauses(text: str) -> tuple[Clause, ...]:
                     begin = found.pop().start  # "British spelling, always"
                 words = " ".join(plain[begin:until].split())[:LONGEST_CLAUSE]
                 is_last = cut[1] == end
-                found.append(Clause(begin, until, words, asks and is_last, len(found), first))
+                asked, at, handed = asks and is_last, len(found), begin >= handed_from
+                found.append(Clause(begin, until, words, asked, at, first, handed))
     return tuple(found)
 
 
@@ -271,8 +279,10 @@ def plain_features(message: Sequence[Clause]) -> list[list[float]]:
     if len(message) > 1:
         lead = _held(" ".join(clause.words for clause in message[:3]))
     rows = []
+    ordered = [at for at, clause in enumerate(message) if orders(clause.words)]
+    asked = [at for at, clause in enumerate(message) if clause.asks]
     for clause, found, before in zip(message, held, [frozenset[str](), *held], strict=False):
-        words = clause.words
+        words, at = clause.words, clause.at
         count = max(1, len(_WORD.findall(words)))
         rows.append([
             *[float(name in found) for name, _ in marks],
@@ -284,9 +294,21 @@ def plain_features(message: Sequence[Clause]) -> list[list[float]]:
             min(count, 30) / 10, float(count <= 2), float(count > 18),
             min(length, 1500) / 500, float(length > 300), float(length > 800),
             min(len(message), 20) / 10, float(any(letter in words for letter in "{}[]<>=;\\_|$")),
+            float(clause.handed), float(clause.handed and bool(ordered) and ordered[0] == 0),
+            float(len(message) == 1),
+            float(any(one < at for one in ordered)), float(any(one > at for one in ordered)),
+            float(any(one < at for one in asked)), float(any(one > at for one in asked)),
             1.0,
         ])  # fmt: skip
     return rows
+
+
+def context_of(message: Sequence[Clause]) -> str:
+    """What a message begins and ends with, where a task is mostly given; "" for one clause."""
+    if len(message) == 1:
+        return ""
+    ends = [*message[:2], *message[2:][-1:]]
+    return ". ".join(clause.words[:120].replace(BLANK, "") for clause in ends)
 
 
 def _held(words: str) -> frozenset[str]:
@@ -365,10 +387,13 @@ def tell(message: Sequence[Clause], embed: Embed | None = None) -> tuple[Told, .
         (at for at, one in enumerate(told) if 1 - one[-1] > WORTH_A_VECTOR),
         key=lambda at: told[at][-1],
     )[:MOST_VECTORS]
-    vectors = embed([message[at].words.replace(BLANK, "") or " " for at in mattering])
+    context = context_of(message)
+    texts = [message[at].words.replace(BLANK, "") or " " for at in mattering]
+    vectors = embed([*texts, *([context] if context and texts else [])])
     if vectors is not None:
-        for at, vector in zip(mattering, vectors, strict=True):
-            seen = _by_vector(rows[at][1], vector)
+        around = vectors[-1] if len(vectors) > len(texts) else None
+        for at, vector in zip(mattering, vectors, strict=False):
+            seen = _by_vector(rows[at][1], vector, around)
             told[at] = [(one + other) / 2 for one, other in zip(told[at], seen, strict=True)]
     return tuple(Told(clause, tuple(one)) for clause, one in zip(message, told, strict=True))
 
@@ -383,12 +408,16 @@ def _by_letters(hashed: list[int], plain: list[float]) -> list[float]:
     return _chances(score + stored["letters_rest"] @ rest)
 
 
-def _by_vector(plain: list[float], vector: NDArray[np.float32]) -> list[float]:
+def _by_vector(
+    plain: list[float], vector: NDArray[np.float32], around: NDArray[np.float32] | None
+) -> list[float]:
     import numpy as np
 
     stored = _weights()
     rest = np.asarray(plain, dtype=np.float32) * PLAIN_SCALE
-    seen = np.concatenate([rest, np.asarray(vector, dtype=np.float32) * VECTOR_SCALE])
+    beside = np.zeros_like(vector) if around is None else around
+    both = np.concatenate([vector, beside]).astype(np.float32)
+    seen = np.concatenate([rest, both * VECTOR_SCALE])
     with one_thread:
         heard = np.maximum(seen @ stored["net_units"] + stored["net_start"], 0)
         return _chances(heard @ stored["net_counts"] + stored["net_offset"])

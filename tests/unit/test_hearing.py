@@ -176,3 +176,15 @@ def test_a_thing_of_the_same_family_ends_what_stands_against_it() -> None:
     standing = [("diet", "I'm vegan"), ("taste", "I love steak")]
     again = Retraction(text="I eat meat again", stems=stems("meat"), former="against")
     assert matching(again, standing, recent=2) == ("diet",)
+
+
+@pytest.mark.parametrize(
+    ("text", "banned"),
+    [
+        ("i love horror films, cant stand musicals", "musicals"),
+        ("Bitte verzichten Sie künftig auf Anglizismen.", "anglizismen"),
+    ],
+)
+def test_what_is_given_up_is_not_heard_as_wanted(text: str, banned: str) -> None:
+    heard = {p.content.lower(): p.polarity for p in hear(text).stated}
+    assert [polarity for said, polarity in heard.items() if banned in said] == ["against"]
