@@ -18,7 +18,6 @@ from functools import cache, lru_cache
 from math import exp, log1p
 from typing import TYPE_CHECKING, Any
 
-from agentmem.base.blas import one_thread
 from agentmem.base.checks import require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.lazy import compile_late
@@ -505,8 +504,8 @@ def sum_features(
     """
     import numpy as np
 
-    with one_thread:
-        sums = features.astype(np.float64) @ np.array(weights, dtype=np.float64)
+    # Not a product of BLAS, which may wake other cores for a few hundred rows.
+    sums = np.einsum("ij,j->i", features.astype(np.float64), np.array(weights, dtype=np.float64))
     return np.asarray(sums - weights[SPEAKER] * bool(speaker.any()), dtype=np.float64)
 
 
