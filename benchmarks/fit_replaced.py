@@ -202,7 +202,7 @@ def rows_of(
 ) -> Rows:
     """The features of all pairs; what tells a change is fitted without the case's own source."""
     sources = sorted({one.case.source for one in read})
-    changes = {}
+    changes: dict[str, Any] = {}
     for fold in range(FOLDS):
         held = sources[fold::FOLDS]
         without = fit_changes([one for one in read if one.case.source not in held])

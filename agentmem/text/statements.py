@@ -19,11 +19,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentmem.base.blas import one_thread
+from agentmem.base.lazy import compile_late
 from agentmem.data import read_bytes, read_json
 from agentmem.text.regions import (
     code_spans,
     cover,
     element_spans,
+    pasted_spans,
     quotation_spans,
     quoted_line_spans,
 )
@@ -66,6 +68,10 @@ _HANDED_OVER = re.compile(
 )
 
 
+_SURELY_CODE = compile_late(r"[;{}][ \t]*$|\w\([^()\n]*\)|[\w\])] ?= ?[\w\"'\[({]", re.MULTILINE)
+"""`user.name);`, `f(n - 1)`, `width = 3`; "for every answer:" begins a run of code and is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clause:
     """The characters `start` to `end` of a message; `words` are its own, in lower case.
@@ -102,6 +108,7 @@ def own_text(text: str) -> str:
     code = code_spans(text)
     blocks = [span for span in code if "\n" in text[span[0] : span[1]]]
     inline = [span for span in code if "\n" not in text[span[0] : span[1]]]
+    blocks += [span for span in pasted_spans(text) if _SURELY_CODE.search(text, *span)]
     blocks += quoted_line_spans(text) + element_spans(text)
     plain = cover(text, blocks, "\n")
     plain = cover(plain, [*inline, *quotation_spans(cover(plain, inline, BLANK))], BLANK)

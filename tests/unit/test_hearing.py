@@ -188,3 +188,21 @@ def test_a_thing_of_the_same_family_ends_what_stands_against_it() -> None:
 def test_what_is_given_up_is_not_heard_as_wanted(text: str, banned: str) -> None:
     heard = {p.content.lower(): p.polarity for p in hear(text).stated}
     assert [polarity for said, polarity in heard.items() if banned in said] == ["against"]
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "what does this do?\n\n// I always prefer tabs\nconst user = {name: 'Gregor'};\nlog(user.name);",
+        "what does this do\n\n# I always prefer recursion - jk\ndef f(n): return 1 if n < 2 else f(n - 1)",
+    ],
+)
+def test_a_comment_in_pasted_code_is_nobodys_preference(pasted: str) -> None:
+    assert hear(pasted).stated == ()
+
+
+def test_a_line_that_only_begins_like_code_is_heard() -> None:
+    heard = hear("for all future answers:\n  no emojis, never use bullet points")
+    assert [one.content for one in heard.stated] == ["no emojis", "never use bullet points"]
+    around = hear("Always answer in German.\n\nx = 5\nprint(x)\n\nI'm a nurse.")
+    assert [one.content for one in around.stated] == ["Always answer in German", "I'm a nurse"]
