@@ -186,6 +186,8 @@ def restore(ctx: click.Context, file: str, *, yes: bool) -> None:
         raise InvalidInput(
             "--store", "memory", "is not kept in a file", remedy="Name a file with --store."
         )
+    if not Path(file).is_file():  # before anything is asked
+        raise FileUnreadable(file, "is not there", remedy="Check the path.")
     ask_for_folder(ctx, path.parent, name="--store", yes=yes)
     if path.exists():
         confirm(at, f"Replace {one_line(str(path))} by {one_line(file)}?", yes=yes)

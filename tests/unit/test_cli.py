@@ -423,6 +423,13 @@ def test_no_folder_is_made_unasked_for_a_copy(cli: Cli, tmp_path: Path, command:
     assert there.exists()
 
 
+def test_a_backup_that_is_not_there_is_said_before_anything_is_asked(cli: Cli) -> None:
+    cli("add", "The harbour is small.")
+    refused = cli("restore", "monday.db")
+    assert "'monday.db' is not there" in refused.err
+    assert "--yes" not in refused.err
+
+
 def test_options_count_before_and_after_the_name(cli: Cli, tmp_path: Path) -> None:
     cli.add("alpha", "--user", "alice")
     store = ("--store", str(tmp_path / "empty.db"))
