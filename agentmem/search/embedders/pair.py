@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from agentmem.base.blas import one_thread
 from agentmem.base.errors import EmbedderUnavailable
+from agentmem.base.guards import Ahead
 from agentmem.base.protocols import Embedder, EmbedderId
 from agentmem.data import read_bytes
 from agentmem.search.embedders.base import to_unit
@@ -95,17 +96,26 @@ class PairEmbedder:
 
 
 def _read(models: Sequence[Embedder], texts: Sequence[str]) -> NDArray[np.float32]:
-    import numpy as np
-
-    return np.hstack([
-        model.embed_documents(texts) * np.float32(share**0.5)
-        for model, share in zip(models, SHARES, strict=True)
-    ])  # fmt: skip
+    return _beside_each_other([model.embed_documents(texts) for model in models])
 
 
 def _read_one(models: Sequence[Embedder], text: str) -> NDArray[np.float32]:
-    row: NDArray[np.float32] = _read(models, [text])[0]
+    """Somebody waits for a question: its two models read it at once where there are two cores."""
+    first, second = models
+    begun = _at_once.start(partial(first.embed_documents, [text]))
+    also = second.embed_documents([text])
+    row: NDArray[np.float32] = _beside_each_other([begun(), also])[0]
     return row
+
+
+_at_once = Ahead()
+
+
+def _beside_each_other(said: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    import numpy as np
+
+    scaled = [rows * np.float32(share**0.5) for rows, share in zip(said, SHARES, strict=True)]
+    return np.hstack(scaled)
 
 
 @lru_cache(maxsize=1)  # every memory of a process projects by the same three megabytes
