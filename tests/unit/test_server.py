@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import runpy
+import signal
 import socket
+import warnings
+from dataclasses import asdict
+from typing import Any
 
 import pytest
+import uvicorn
 
 import agentmem
 from agentmem.base import errors
 from agentmem.base.errors import AgentMemError, InvalidScope, RecordNotFound
 from agentmem.base.types import Scope
 from agentmem.server.http import STATUS, status_of
-from agentmem.server.run import listen
+from agentmem.server.run import VARIABLE, Served, listen
 from agentmem.server.tokens import Tokens
 
 TREE = {
@@ -56,4 +63,23 @@ def test_a_token_for_nobody_is_not_made() -> None:
 
 def test_the_socket_says_it_is_tcp_so_that_small_answers_go_out_at_once() -> None:
     with listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
+
+
+def test_workers_answer_on_a_socket_that_sends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio turns the waiting for acknowledgements off only where a socket names its protocol."""
+    bound: list[socket.socket] = []
+
+    def run(app: str, *, host: str, port: int, **_: Any) -> None:
+        bound.append(uvicorn.Config(app, host=host, port=port).bind_socket())
+
+    monkeypatch.setattr(uvicorn, "run", run)
+    monkeypatch.setattr(uvicorn.Config, "bind_socket", uvicorn.Config.bind_socket)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    said = Served(store="memory.db", host="127.0.0.1", port=0, workers=2)
+    monkeypatch.setenv(VARIABLE, json.dumps(asdict(said)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # it was imported before it is run
+        runpy.run_module("agentmem.server.run", run_name="__main__")
+    with bound[0] as listening:
         assert listening.proto == socket.IPPROTO_TCP
