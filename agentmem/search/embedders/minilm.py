@@ -215,7 +215,7 @@ _NODE, _INITIALIZER, _GRAPH, _OPERATORS = 1, 5, 7, 8
 _FLOAT, _INT8 = b"\x10\x01", b"\x10\x03"
 
 
-class _Node(NamedTuple):
+class _GraphNode(NamedTuple):
     operation: str
     inputs: list[str]
     outputs: list[str]
@@ -253,7 +253,7 @@ def multiply_whole_numbers(model: bytes) -> bytes:
 
 
 def _scaled_weights(
-    node: _Node | None, made_by: Mapping[str, _Node], tensors: Mapping[str, memoryview]
+    node: _GraphNode | None, made_by: Mapping[str, _GraphNode], tensors: Mapping[str, memoryview]
 ) -> tuple[str, str] | None:
     """The eight-bit weights and their scale that the right side of a product is made of."""
     if node is None or node.operation != "MatMul":
@@ -277,15 +277,15 @@ def _holds(tensor: memoryview | None, kind: bytes) -> bool:
     )
 
 
-def _read_node(message: memoryview) -> _Node:
+def _read_node(message: memoryview) -> _GraphNode:
     texts: dict[int, list[str]] = {1: [], 2: [], 4: []}
     for field in read_fields(message):
         if field.number in texts:
             texts[field.number].append(bytes(field.value).decode())
-    return _Node("".join(texts[4]), texts[1], texts[2])
+    return _GraphNode("".join(texts[4]), texts[1], texts[2])
 
 
-def _write_node(node: _Node, inputs: Sequence[str]) -> bytes:
+def _write_node(node: _GraphNode, inputs: Sequence[str]) -> bytes:
     named = [(1, name) for name in inputs] + [(2, name) for name in node.outputs]
     named += [(4, "DynamicQuantizeMatMul"), (7, "com.microsoft")]
     return b"".join(_field(number, text.encode()) for number, text in named)
