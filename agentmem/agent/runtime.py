@@ -9,7 +9,7 @@ import re
 import threading
 import warnings
 from collections import ChainMap, deque
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,6 +26,7 @@ from agentmem.base.lazy import Lazy, made
 from agentmem.base.types import LEARN_CITED, LEARN_WORKFLOW, Memory, Scope
 from agentmem.living.preferences import PreferenceStore
 from agentmem.prompt.query import FEW_WORDS, asked_text, read_queries
+from agentmem.search.parts import changes_of
 from agentmem.tokens.counter import Correction, Corrections, Tokenizer
 
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ class Runtime:
         self.blocks: TtlCache[tuple[Conversation, Context]] = TtlCache(
             memory.clock, ttl_seconds=TURN_SECONDS
         )
-        self._profiles: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
         self._without_results: TtlCache[bool] = TtlCache(memory.clock)
         self._tokenizers: dict[tuple[str, int | None], tuple[Tokenizer, tuple[str, ...]]] = {}
         self._shown: deque[tuple[Scope, Lazy[dict[bytes, None]]]] = deque(maxlen=SHOWN_BLOCKS)
@@ -245,17 +245,12 @@ class Runtime:
         """The user's preferences, needs of health and access first, then newest first."""
         from agentmem.text.detect import is_need
 
-        key = (scope, self.mark_of("preference"))
-        kept = self._profiles.get(key)
-        if kept is None:
-            found = self.preferences.current(scope)
-            kept = tuple(sorted(found, key=lambda memory: not is_need(memory.text)))
-            self._profiles.put(key, kept)
-        return kept
+        found = self.preferences.current(scope)
+        return tuple(sorted(found, key=lambda memory: not is_need(memory.text)))
 
     def has_results(self, scope: Scope, session: str) -> bool:
         """Whether this session has tool results to point at; most have none."""
-        key = (scope, session, self.mark_of("tool_result"))
+        key = (scope, session, changes_of(self.memory, "tool_result"))
         if self._without_results.get(key):
             return False
         results = Selection(
@@ -265,14 +260,6 @@ class Runtime:
             return True
         self._without_results.put(key, True)
         return False
-
-    def mark_of(self, kind: str) -> Hashable:
-        """Something that is the same only while no memory of this kind came, changed or went."""
-        try:
-            mark = self.memory.index.changes_of(kind)
-        except Exception:  # noqa: BLE001 - whoever reads the store next says what is wrong with it
-            mark = None
-        return ("seq", self.memory.store.feed.seq()) if mark is None else mark
 
     def tokenizer(
         self, model: str, context_window: int | None = None
@@ -416,7 +403,7 @@ class Runtime:
         """Keep nothing in memory that quotes what was erased."""
         self.recaller.cache.clear()
         self.blocks.clear()
-        self._profiles.clear()
+        self.preferences.forget()
         self._without_results.clear()
         if "trace" in self.__dict__:
             self.trace.forget()

@@ -13,6 +13,7 @@ from typing import Any, Protocol, Unpack, cast, get_args
 from agentmem.base.checks import require_choice, require_messages, require_text
 from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
+from agentmem.base.guards import TtlCache
 from agentmem.base.lazy import LazyPattern
 from agentmem.base.types import (
     PREFERENCES_URL,
@@ -26,7 +27,7 @@ from agentmem.base.types import (
 from agentmem.data import patterns_of
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import Maker, prepare, scope_of
-from agentmem.search.parts import Calls, Parts
+from agentmem.search.parts import Calls, Parts, changes_of
 from agentmem.stores.derived import HEARD_IN
 from agentmem.stores.values import Entry, Link
 from agentmem.text.clean import clean_line
@@ -140,6 +141,7 @@ class PreferenceStore:
     def __init__(self, memory: Parts) -> None:
         self._memory = memory
         self._keeping = threading.Lock()
+        self._current: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
 
     def add(
         self,
@@ -302,7 +304,19 @@ class PreferenceStore:
     # -- inside -----------------------------------------------------------------------
 
     def current(self, scope: Scope) -> tuple[Memory, ...]:
-        """The memories behind `get_all`. Found by their source, so that it costs no scan."""
+        """The memories behind `get_all`; read again only when some preference changed."""
+        key = (scope, changes_of(self._memory, "preference"))
+        kept = self._current.get(key)
+        if kept is None:
+            self._current.put(key, kept := self._read_current(scope))
+        return kept
+
+    def forget(self) -> None:
+        """Keep nothing in memory that quotes what was erased."""
+        self._current.clear()
+
+    def _read_current(self, scope: Scope) -> tuple[Memory, ...]:
+        # Found by their source, so that it costs no scan.
         found = self._memory.store.search_by_source_url(scope, PREFERENCES_URL)
         held = [
             m
@@ -429,7 +443,8 @@ class PreferenceStore:
         """End what a message changes, by what it says instead or by a record of the taking back."""
         by: list[str] = []
         ended: list[Preference] = []
-        standing = {memory.id for memory in self._own(scope)} - {one.id for one in new}
+        own = self._own(scope) if changes else ()
+        standing = {memory.id for memory in own} - {one.id for one in new}
         for memory, one in changes:
             if memory.id not in standing:
                 continue

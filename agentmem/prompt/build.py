@@ -719,6 +719,7 @@ def is_own_question(memory: Memory) -> bool:
     return memory.kind == "message" and memory.origin == "user" and is_only_asked(memory.text)
 
 
+@lru_cache(2_048)  # what was asked often stands among what a question finds
 def is_only_asked(text: str) -> bool:
     """Whether a text asks and tells nothing, be it without a mark."""
     if not text.rstrip().endswith(QUESTION_MARKS):

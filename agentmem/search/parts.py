@@ -6,7 +6,7 @@ and a clock do, `Calls` where something is added or searched as a user would.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
@@ -130,6 +130,15 @@ class Facade(Protocol[M_co]):
 
     @property
     def manager(self) -> M_co: ...
+
+
+def changes_of(memory: Parts, kind: str) -> Hashable:
+    """Something that is the same only while no memory of this kind came, changed or went."""
+    try:
+        mark = memory.index.changes_of(kind)
+    except Exception:  # noqa: BLE001 - whoever reads the store next says what is wrong with it
+        mark = None
+    return ("seq", memory.store.feed.seq()) if mark is None else mark
 
 
 def memory_of(given: Any, *, or_none: bool = False) -> Any:

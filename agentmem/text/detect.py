@@ -838,6 +838,7 @@ def _former(text: str, clause: Clause) -> Retraction | None:
     return Retraction(text=said, stems=left, start=clause.start, former=turned)
 
 
+@lru_cache(2_048)
 def is_need(text: str) -> bool:
     """Whether a statement is of health, diet or access, which every answer must know."""
     return _pattern("needs").search(text.lower()) is not None

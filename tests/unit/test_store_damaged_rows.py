@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import agentmem
-from agentmem.base.errors import IncompleteExport
+from agentmem.base.errors import IncompleteExport, StoreCorrupt
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
 from agentmem.stores.sqlite.store import SqliteStore
 from tests.entries import make_entry
@@ -179,3 +179,21 @@ def test_the_command_line_says_what_is_missing_and_fails(
     assert (
         cli("export", str(tmp_path / "other.jsonl"), "--json").error["type"] == "IncompleteExport"
     )
+
+
+def test_a_row_that_was_read_before_is_checked_again_when_it_differs(store: Path) -> None:
+    with SqliteStore(store) as opened:
+        opened.get_rows(ANN, [7])  # whose it is
+        before = opened.get_rows(ANN, [7])
+        assert opened.get_rows(ANN, [7])[7] is before[7]  # nothing changed: not made anew
+        run(store, "UPDATE memories SET text = 'other words' WHERE row = 7")
+        with pytest.raises(StoreCorrupt):
+            opened.get_rows(ANN, [7])
+        assert list(opened.get_rows(ANN, [8])) == [8]
+
+
+def test_usage_that_changed_is_seen_in_a_row_that_was_read_before(store: Path) -> None:
+    with SqliteStore(store) as opened:
+        assert opened.get_rows(ANN, [7])[7].usage.retrieved == 0
+        opened.record_usage(ANN, ["m7"], at=NOW, retrieved=1)
+        assert opened.get_rows(ANN, [7])[7].usage.retrieved == 1

@@ -77,10 +77,15 @@ def intern_strands(write: Write, strands: Iterable[Strand]) -> tuple[dict[Strand
 
 
 class NameCache:
-    """Owners and strands by number. They never change, so what was read once stays true."""
+    """Owners and strands by number. They never change, so what was read once stays true.
 
-    def __init__(self, limit: int = 50_000) -> None:
+    And memories by the rows they were read from: a row that is the same needs no second look.
+    """
+
+    def __init__(self, limit: int = 50_000, most_memories: int = 2_000) -> None:
         self._limit = limit
+        self._most_memories = most_memories
+        self._memories: dict[int, tuple[Row, Memory]] = {}
         self._owners: dict[int, Owner] = {}
         self._strands: dict[int, Strand] = {}
         self._visible: dict[Scope, tuple[tuple[int, ...], list[int]]] = {}
@@ -104,6 +109,16 @@ class NameCache:
         """The strand with this number, if it was read before; none is one too."""
         return NO_STRAND if number is None else self._strands.get(number)
 
+    def known_memory(self, stored: Row) -> Memory | None:
+        """The memory of this very row with its usage, if it was read before."""
+        kept = self._memories.get(stored[0])
+        return kept[1] if kept is not None and kept[0] == stored else None
+
+    def keep_memory(self, stored: Row, memory: Memory) -> None:
+        if len(self._memories) >= self._most_memories:
+            self._memories = {}
+        self._memories[stored[0]] = (stored, memory)
+
     def owners(self, read: Read, numbers: Collection[int]) -> dict[int, Owner]:
         found, rows = _known(read, self._owners, OWNERS, numbers)
         for key, visibility, user, project, agent, run in rows:
@@ -122,6 +137,7 @@ class NameCache:
         self._owners = {}
         self._strands = {}
         self._visible = {}
+        self._memories = {}
 
     def _keep(
         self, known: dict[int, _T], found: dict[int, _T], numbers: Collection[int]
@@ -216,13 +232,13 @@ def read_memories(read: Read, rows: Sequence[Row]) -> list[Memory]:
         raise corrupt(f"a row cannot be read ({error})") from error
 
 
-def few_memories(
+def known_memories(
     ask: Callable[[str, Sequence[Any]], list[Row]],
     names: NameCache,
     keys: Sequence[int],
     reader: Scope,
 ) -> dict[int, Memory] | None:
-    """The memories of a few rows that `reader` may see, found by one statement.
+    """The memories of some rows that `reader` may see, found by one statement.
 
     None where that is not enough: for a text that was put away, or a name that
     was not met before.
@@ -231,15 +247,19 @@ def few_memories(
     found: dict[int, Memory] = {}
     try:
         for stored in ask(_WITH_USAGE.format(marks), numbers):
-            row = checked(MEMORIES, stored[:_WIDTH])
-            owner = names.known_owner(row[_OWNER])
-            strand = names.known_strand(row[_STRAND])
-            if owner is None or strand is None or not row[_TEXT]:
-                return None
-            if may_see(reader, *owner):
+            memory = names.known_memory(stored)
+            if memory is None:
+                row = checked(MEMORIES, stored[:_WIDTH])
+                owner = names.known_owner(row[_OWNER])
+                strand = names.known_strand(row[_STRAND])
+                if owner is None or strand is None or not row[_TEXT]:
+                    return None
                 used = stored[_WIDTH:]
                 usage = UNUSED if used[0] is None else usage_of(checked(USAGE, used))
-                found[row[0]] = memory_of(row, owner, strand, usage, row[_TEXT])
+                memory = memory_of(row, owner, strand, usage, row[_TEXT])
+                names.keep_memory(stored, memory)
+            if may_see(reader, memory.visibility, memory.scope):
+                found[stored[0]] = memory
     except (InvalidInput, ValueError, OverflowError) as error:
         raise corrupt(f"a row cannot be read ({error})") from error
     return found

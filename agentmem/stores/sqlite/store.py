@@ -18,7 +18,7 @@ from agentmem.stores.sqlite.erasing import clean_files
 from agentmem.stores.sqlite.feed import SqliteFeed
 from agentmem.stores.sqlite.opening import Connect, connect_sqlite
 from agentmem.stores.sqlite.pool import Database, MemoryDatabase
-from agentmem.stores.sqlite.reading import FEW, few_memories
+from agentmem.stores.sqlite.reading import known_memories
 from agentmem.stores.sqlite.schema import MIGRATIONS, Step
 from agentmem.stores.sqlite.upkeep import SqliteUpkeep, check_small
 from agentmem.stores.tables import OWNERS
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 CHECKED_BELOW_BYTES = 8 << 20
 IN_MEMORY = ":memory:"
 T = TypeVar("T")
+
+
+AT_ONCE = 1_000
+"""So many rows are read by one statement."""
 
 
 class SqliteStore(BaseStore[Read, Write]):
@@ -107,10 +111,10 @@ class SqliteStore(BaseStore[Read, Write]):
     def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of those rows the reader may see, deleted ones included."""
         keys = [int(row) for row in rows]
-        if len(keys) <= FEW:
-            few = few_memories(self._database.ask, self._database.names, keys, scope)
-            if few is not None:
-                return few
+        if len(keys) <= AT_ONCE:
+            found = known_memories(self._database.ask, self._database.names, keys, scope)
+            if found is not None:
+                return found
         return super().get_rows(scope, keys)
 
     def visible_owners(self, scope: Scope, /) -> NDArray[np.int32]:
