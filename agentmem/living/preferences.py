@@ -311,8 +311,8 @@ class PreferenceStore:
             self._current.put(key, kept := self._read_current(scope))
         return kept
 
-    def forget(self) -> None:
-        """Keep nothing in memory that quotes what was erased."""
+    def let_go(self) -> None:
+        """Keep nothing in memory that quotes what was erased; the store is not changed."""
         self._current.clear()
 
     def _read_current(self, scope: Scope) -> tuple[Memory, ...]:
