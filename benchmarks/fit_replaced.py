@@ -7,7 +7,7 @@ fits agentmem/data/replaced.npz; `--check` prints figures for held-out sources i
 Learned from are benchmarks/data/replaced (what stands, a message, which of them it ends; and
 sentences by the slot they speak of), the dialogues of benchmarks/data/profiles whose misses were
 read, and as messages that end nothing: two statements of one message, and what people told over
-months. Needs scipy and the weights of statements.npz.
+months. Needs scipy, scikit-learn and the weights of statements.npz.
 """
 
 from __future__ import annotations
@@ -24,17 +24,22 @@ from fit_statements import DATA as STATEMENTS
 from fit_statements import KEPT
 from gate_data import read_lines
 from scipy.optimize import minimize
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from agentmem.search.embedders.use import UseEmbedder
 from agentmem.text.detect import hear
-from agentmem.text.replaced import ENDS, Fitted, pair_features, said_texts, saying
+from agentmem.text.replaced import ENDS, Fitted, Trees, pair_features, said_texts, saying
 from agentmem.text.statements import Told, clauses, tell
 
 OWN = Path(__file__).parent / "data"
 WEIGHTS = Path(__file__).parents[1] / "agentmem" / "data" / "replaced.npz"
-DIALOGUES = ("blind", "fresh", "held_choose", "strangers")
+DIALOGUES = (
+    "blind", "changing", "fresh", "held_choose", "newer", "passing", "strangers", "unseen",
+)  # fmt: skip
 PEOPLE = (OWN / "blind" / "choose.jsonl", *sorted((OWN / "questions").glob("p*.jsonl")))
-SLOT_STRENGTH, CHANGE_STRENGTH, STRENGTH, ROUNDS = 40.0, 12.0, 2.0, 4
+SLOT_STRENGTH, CHANGE_STRENGTH, ROUNDS = 40.0, 12.0, 3
+ABOUT = 48
+"""In so many directions what people say is told apart."""
 FOLDS = 8
 
 
@@ -197,8 +202,21 @@ class Rows:
     source: np.ndarray[Any, Any]
 
 
+def differing(read: Sequence[Read]) -> np.ndarray[Any, Any]:
+    """The directions in which messages and statements differ most, each as long as makes what
+    differs in it 1."""
+    said = {text for one in read for text in (said_texts(one.told)[-1], *one.case.standing)}
+    vectors = embed(sorted(said))
+    _, spread, directions = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
+    made = directions[:ABOUT] * np.sqrt(len(vectors)) / spread[:ABOUT, None]
+    return np.asarray(made, dtype=np.float32)
+
+
 def rows_of(
-    read: Sequence[Read], slots: np.ndarray[Any, Any], typical: np.ndarray[Any, Any]
+    read: Sequence[Read],
+    slots: np.ndarray[Any, Any],
+    typical: np.ndarray[Any, Any],
+    about: np.ndarray[Any, Any],
 ) -> Rows:
     """The features of all pairs; what tells a change is fitted without the case's own source."""
     sources = sorted({one.case.source for one in read})
@@ -211,7 +229,7 @@ def rows_of(
     count = 0
     for one in read:
         case = one.case
-        fitted = Fitted(slots=slots, typical=typical, changes=changes[case.source])
+        fitted = Fitted(slots=slots, typical=typical, changes=changes[case.source], about=about)
         made = pair_features(
             saying(one.told), case.standing, new=embed(said_texts(one.told)),
             old=embed(case.standing), fitted=fitted,
@@ -225,19 +243,43 @@ def rows_of(
     return Rows(np.vstack(features), np.array(pair), np.array(ended), np.array(source))
 
 
-def fit(rows: Rows, known: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A logistic regression in which of the clauses of a message the likeliest ended what ended."""
+def fit(rows: Rows, known: np.ndarray[Any, Any]) -> Trees:
+    """Trees in which of the clauses of a message the likeliest ended what ended."""
     scores = np.zeros(len(rows.pair))
-    weights = np.zeros(rows.features.shape[1], dtype=np.float32)
     for _ in range(ROUNDS):
         chosen = known & ~rows.ended
         for pair in np.unique(rows.pair[known & rows.ended]):
             own = np.flatnonzero(rows.pair == pair)
             chosen[own[scores[own].argmax()]] = True
-        seen = rows.features[chosen].astype(float)
-        weights = regression(seen, rows.ended[chosen], weights, STRENGTH)
-        scores = rows.features @ weights
-    return weights
+        learner = HistGradientBoostingClassifier(
+            max_iter=200, learning_rate=0.08, max_leaf_nodes=15, l2_regularization=5.0,
+            min_samples_leaf=30, max_features=0.3, random_state=1,
+        )  # fmt: skip
+        learner.fit(rows.features[chosen], rows.ended[chosen])
+        trees = trees_of(learner)
+        scores = trees.scores(rows.features)
+    return trees
+
+
+def trees_of(learner: Any) -> Trees:
+    """The trees that were learned, the nodes of all in one list, the roots first."""
+    grown = [one.nodes for (one,) in learner._predictors]
+    after = len(grown) + np.cumsum([0, *(len(nodes) - 1 for nodes in grown)])
+    feature, threshold, left, right, value = np.zeros((5, after[-1]))
+    for number, nodes in enumerate(grown):
+        place = np.array([number, *range(after[number], after[number + 1])])
+        leaf = nodes["is_leaf"].astype(bool)
+        feature[place] = np.where(leaf, 0, nodes["feature_idx"])
+        threshold[place] = np.where(leaf, 0.0, nodes["num_threshold"])
+        left[place] = np.where(leaf, place, place[np.where(leaf, 0, nodes["left"])])
+        right[place] = np.where(leaf, place, place[np.where(leaf, 0, nodes["right"])])
+        value[place] = nodes["value"]
+    return Trees(
+        feature=feature.astype(np.int16), threshold=threshold.astype(np.float32),
+        left=left.astype(np.int16), right=right.astype(np.int16), value=value.astype(np.float32),
+        trees=len(grown), deep=int(max(nodes["depth"].max() for nodes in grown)),
+        base=float(learner._baseline_prediction.item()),
+    )  # fmt: skip
 
 
 def check(rows: Rows, group: str, sources: Iterable[str], folds: int) -> None:
@@ -246,11 +288,11 @@ def check(rows: Rows, group: str, sources: Iterable[str], folds: int) -> None:
     told: dict[int, float] = {}
     for fold in range(min(folds, len(names))):
         held = np.isin(rows.source, names[fold::folds])
-        scores = 1 / (1 + np.exp(-(rows.features[held] @ fit(rows, ~held))))
+        scores = 1 / (1 + np.exp(-fit(rows, ~held).scores(rows.features[held])))
         for pair, score in zip(rows.pair[held], scores, strict=True):
             told[pair] = max(told.get(pair, 0.0), float(score))
     truly = {pair: bool(ended) for pair, ended in zip(rows.pair, rows.ended, strict=True)}
-    for enough in (0.4, ENDS, 0.7):
+    for enough in (0.4, ENDS, 0.6):
         found = [pair for pair, score in told.items() if score > enough]
         right, all_ = sum(truly[p] for p in found), sum(truly[p] for p in told)
         print(
@@ -275,19 +317,21 @@ def main() -> None:
         for case in cases
     ]
     read = [one for one in told if saying(one.told)]
-    rows = rows_of(read, slots, typical)
+    about = differing(read)
+    rows = rows_of(read, slots, typical, about)
     print(f"{len(np.unique(rows.pair)):,} pairs, {len(np.unique(rows.pair[rows.ended])):,} ended")
     if parser.parse_args().check:
         for group, cases in groups.items():
             check(rows, group, (case.source for case in cases), 4)
         return
-    weights = fit(rows, np.ones(len(rows.pair), dtype=bool))
+    trees = fit(rows, np.ones(len(rows.pair), dtype=bool))
     np.savez_compressed(
         WEIGHTS,
         slots=slots.astype(np.float16),
         typical=typical.astype(np.float16),
         changes=fit_changes(read).astype(np.float16),
-        pairs=weights,
+        about=about.astype(np.float16),
+        **{name: getattr(trees, name) for name in Trees.__slots__},
     )
     print(f"{WEIGHTS.name}: {WEIGHTS.stat().st_size / 1e3:.0f} kB")
 

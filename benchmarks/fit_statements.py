@@ -7,13 +7,14 @@
 fits the shipped weights, agentmem/data/statements.npz; `--check` prints figures for sources of
 sentences that were held out instead, `--without NAME` leaves a source of prompts out.
 
-The sentences are in benchmarks/data/statements, one file a source; handed.jsonl has messages that
-hand a text over ("Make it rhyme: {}") or mean it ("Quick note about me: {}"), into which sentences
-of the other files are put. The questions of benchmarks/data/questions state nothing. Further
-prompts in which nothing is a statement are read from public sets that are no part of the project:
-`--shared` names the folder with ordinary/dev.jsonl (Arena-Hard), prefs/dev.jsonl (PrefEval),
-everyday/dev.jsonl and retrieval/*/queries.jsonl, `--wheels` one with three packages of the registry
-that hold prompts.
+The sentences are in benchmarks/data/statements, one file a source; in dialogues.jsonl are those of
+benchmarks/data/profiles whose profile says what they are, the others without a label. handed.jsonl
+has messages that hand a text over ("Make it rhyme: {}") or mean it ("Quick note about me: {}"),
+into which sentences of the other files are put. The questions of benchmarks/data/questions state
+nothing. Further prompts in which nothing is a statement are read from public sets that are no part
+of the project: `--shared` names the folder with ordinary/dev.jsonl (Arena-Hard), prefs/dev.jsonl
+(PrefEval), everyday/dev.jsonl and retrieval/*/queries.jsonl, `--wheels` one with three packages of
+the registry that hold prompts.
 Needs scipy, and the multilingual encoder for the second model.
 """
 
@@ -95,8 +96,8 @@ def read_examples(*, seed: int = 7) -> list[Example]:
                 found += [(source, one, message, "other", 1.0) for one in message]
                 continue
             if "marked" in row:
-                found += [(source, *one, 1.0) for one in _marked(row["marked"])]
-                single += [(source, text.strip(), label) for text, label in row["marked"]]
+                found += [(source, *one, 1.0) for one in _marked(row["marked"]) if one[2]]
+                single += [(source, text.strip(), label) for text, label in row["marked"] if label]
                 continue
             texts = [(one["text"], one["label"]) for one in row["clauses"]]
             message = _message([text for text, _ in texts])

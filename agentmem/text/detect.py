@@ -567,7 +567,7 @@ def _one_line(text: str) -> str:
 
 KEPT: tuple[Kind, ...] = ("like", "dislike", "instruct", "avoid", "identity")
 AGAINST: tuple[Kind, ...] = ("dislike", "avoid")
-SURE, SURE_IN_LONG = 0.38, 0.93
+SURE, SURE_IN_LONG = 0.46, 0.93
 """So likely must a clause be a statement to be kept, in a short message and in a long one."""
 LONGEST_TEXT = 30_000
 """The models read no further: what is longer is material."""
@@ -580,9 +580,11 @@ SURE_BY_LETTERS = 0.62
 """The same where there are no vectors."""
 SURE_OF_NEEDS = 0.3
 """Of an allergy, a diet, an illness: missing one is worse than keeping one too many."""
-VETO, VETO_OF_ROLES, VETO_OF_TASKS, VETO_IN_LONG = 0.02, 0.1, 0.3, 0.5
-"""What the rules find is not kept when the models think it less likely than this; what one
-is ("I am a Java developer") often opens a task."""
+VETO, VETO_OF_TASKS, VETO_IN_LONG = 0.3, 0.7, 0.7
+"""What the rules find is not kept when the models think it less likely than this; what is asked
+beside a task is mostly for that task, and what one is ("I am a Java developer") often opens one."""
+VETO_ALONE, VETO_OF_ROLES = 0.02, 0.1
+"""The same of what is the whole message, and where there are no vectors."""
 TAKEN_BACK = 0.4
 MAY_BE_STATED = 0.17
 """From this chance on a taking back of nothing that stands is a statement itself."""
@@ -646,12 +648,13 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         if any(one.clause.at in passing for one in over):
             continue
         long = LONG_FOR_A_ROLE if found.slot == "role" else HEARING_LONG
-        veto = VETO_OF_ROLES if found.slot == "role" else VETO
+        alone = len(message) == 1 or short == SURE_BY_LETTERS
+        veto = VETO if not alone else VETO_OF_ROLES if found.slot == "role" else VETO_ALONE
         heads = told[:1] if found.type == "style" else over[:1]
         tasked = any(orders(one.clause.words) for one in heads)  # "Write a poem. Keep it short."
         lasting = any(marked("lasting", one.clause.words) for one in over)
         if tasked and not lasting:
-            veto = VETO_OF_TASKS
+            veto = VETO_OF_ROLES if alone else VETO_OF_TASKS
         kept = _unless_vetoed(text, found, over, VETO_IN_LONG if len(text) >= long else veto)
         if kept is not None:
             stated.append(kept)
@@ -1027,8 +1030,8 @@ def _unless_vetoed(
     against = best.chance(*AGAINST) / best.chance(*KEPT)
     if found.polarity == "for" and against > 0.8:  # "no" was no opening word of "no emojis"
         return replace(_stated(text, best), type=found.type)
-    ill = found.polarity == "neutral" and _pattern("unwell").search(found.content.lower())
-    if ill:
+    ill = _pattern("unwell").search(found.content.lower())
+    if found.polarity == "neutral" and (ill or against > 0.8 or _bans(best.clause)):
         found = replace(found, polarity="against")
     if not found.slot and best.kind in ("identity", "instruct"):
         found = replace(found, slot=_one_slot(best))
@@ -1043,17 +1046,11 @@ def _stated(text: str, one: Told) -> DetectedPreference:
     content = (content[lead.end() :] if lead else content) or quote
     kind = one.kind
     polarity: Polarity = "neutral"
-    words = _unled(clause.words)
-    banned = (
-        _pattern("bans").match(words)
-        or _pattern("rather").match(words)
-        or _pattern("banned").search(words)
-    )
-    said = words.split(", not ")[0]  # "we use pnpm here, not npm"
+    said = _unled(clause.words).split(", not ")[0]  # "we use pnpm here, not npm"
     against = one.chance(*AGAINST) > one.chance("like", "instruct")
     if kind == "identity":
         against = names("against", said)
-    if kind in AGAINST or banned or against:
+    if kind in AGAINST or _bans(clause) or against:
         polarity = "against"
     elif kind != "identity":
         polarity = "for"
@@ -1069,6 +1066,13 @@ def _stated(text: str, one: Told) -> DetectedPreference:
         confidence=min(1.0, one.chance(*KEPT)),
         slot=_one_slot(one),
     )
+
+
+def _bans(clause: Clause) -> bool:
+    """Whether a clause begins by forbidding something, or calls it forbidden."""
+    words = _unled(clause.words)
+    led = _pattern("bans").match(words) or _pattern("rather").match(words)
+    return bool(led or _pattern("banned").search(words))
 
 
 def _one_slot(one: Told) -> str:

@@ -1,11 +1,11 @@
 """Which standing statements a message ends: a move, a new name, "tabs after all" (P41, P43).
 
-Whether a clause ends a statement is told by a fitted linear model (benchmarks/fit_replaced.py)
-over what the clause is (`statements.tell`), the words both share, how near their vectors are,
-beside the other statements and what is usual, how likely both speak of one thing of which there is
-one at a time, such as a home, a diet, a browser or the length of answers, and how likely the
-message changes anything. Vectors are those of a multilingual model, so a statement in one language
-can end one in another.
+Whether a clause ends a statement is told by fitted trees (benchmarks/fit_replaced.py) over what
+the clause is (`statements.tell`), the words both share, how near their vectors are, beside the
+other statements and what is usual, how likely both speak of one thing of which there is one at a
+time, such as a home, a diet, a browser or the length of answers, how likely the message changes
+anything, and what message and statement are about at all. Vectors are those of a multilingual
+model, so a statement in one language can end one in another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SIGNS = ("changed", "resumed", "that", "instead", "used to", "takes back")
 SAYS_NOTHING = 0.9
 """A clause that is so likely nothing ends nothing."""
-ENDS = 0.55
+ENDS = 0.5
 NEAR_ENOUGH, ALIKE_ENOUGH = 0.25, 0.15
 """What stands alone must be so little less near than what is usual, and so much alike, to lead."""
 _NUMBER = re.compile(r"\d")
@@ -56,11 +56,11 @@ def ending(message: Sequence[Told], standing: Sequence[str], embed: Embed) -> tu
     if vectors is None:
         return ()
     new, old = vectors[: len(said) + 1], vectors[len(said) + 1 :]
-    stored = _weights()
-    fitted = Fitted(slots=stored["slots"], typical=stored["typical"], changes=stored["changes"])
+    fitted, trees = _weights()
     with one_thread:
         rows = pair_features(said, standing, new=new, old=old, fitted=fitted)
-        chances = 1 / (1 + np.exp(-(rows @ stored["pairs"])))
+        scores = trees.scores(rows.reshape(-1, rows.shape[2]))
+        chances = (1 / (1 + np.exp(-scores))).reshape(rows.shape[:2])
     return tuple(
         Ending(said=said[clause], at=at, chance=float(chances[clause, at]))
         for at, clause in enumerate(chances.argmax(axis=0))
@@ -82,11 +82,39 @@ def said_texts(message: Sequence[Told]) -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
     """Weights that tell the slot of a vector (`slots`) and whether a message changes anything
-    (`changes`), and the vectors of what people typically say of each slot (`typical`)."""
+    (`changes`), the vectors of what people typically say of each slot (`typical`), and the
+    directions in which what people say differs most (`about`)."""
 
     slots: NDArray[np.float32]
     typical: NDArray[np.float32]
     changes: NDArray[np.float32]
+    about: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trees:
+    """Fitted trees, the nodes of all in one list: below `threshold` of its `feature` a node leads
+    `left`, else `right`, and a leaf to itself; the first nodes are the roots."""
+
+    feature: NDArray[np.int16]
+    threshold: NDArray[np.float32]
+    left: NDArray[np.int16]
+    right: NDArray[np.int16]
+    value: NDArray[np.float32]
+    trees: int
+    deep: int
+    base: float
+
+    def scores(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What the trees make of each row together."""
+        import numpy as np
+
+        at = np.broadcast_to(np.arange(self.trees), (len(rows), self.trees))
+        own = np.arange(len(rows))[:, None]
+        for _ in range(self.deep):
+            below = rows[own, self.feature[at]] <= self.threshold[at]
+            at = np.where(below, self.left[at], self.right[at])
+        return np.asarray(self.base + self.value[at].sum(axis=1), dtype=np.float32)
 
 
 def pair_features(
@@ -129,7 +157,13 @@ def pair_features(
                 [*clause, *statement[:2], banning[at], numbers, float(shared > 0), *both, *crossed]
             )
     made = np.array(rows, dtype=np.float32).reshape(len(said), len(standing), -1)
-    return np.concatenate([made, beside[:, :, 3:]], axis=2)
+    shape = (len(said), len(standing))
+    whole, each = new[-1:] @ fitted.about.T, old @ fitted.about.T
+    told = [
+        np.broadcast_to(one, (*shape, one.shape[-1]))
+        for one in (np.array([[shape[::-1]]], dtype=np.float32), whole[None], each[None])
+    ]
+    return np.concatenate([made, beside[:, :, 3:], *told], axis=2)
 
 
 def _beside(
@@ -210,8 +244,12 @@ def _has_number(text: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _weights() -> dict[str, NDArray[Any]]:
+def _weights() -> tuple[Fitted, Trees]:
     import numpy as np
 
     with np.load(BytesIO(read_bytes("replaced.npz"))) as stored:
-        return {name: stored[name].astype(np.float32) for name in stored.files}
+        told = {name: stored[name].astype(np.float32) for name in Fitted.__slots__}
+        nodes: dict[str, Any] = {name: stored[name] for name in Trees.__slots__}
+    for name in ("trees", "deep", "base"):
+        nodes[name] = nodes[name].item()
+    return Fitted(**told), Trees(**nodes)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import agentmem
@@ -21,6 +21,7 @@ from agentmem.text.detect import (
     hear_messages,
     in_first_person,
 )
+from agentmem.text.statements import orders
 from tests.properties.strategies import texts
 
 THINGS = (
@@ -104,6 +105,8 @@ def test_explicit_statements_are_found(
 ) -> None:
     """P10 Preference detection. Explicit statements are found with type and content among other text; questions, quotations, negations and hypotheticals are not."""
     said, kind, filling = statement
+    # "Write a function. Explain it like I'm a nurse." is for this function.
+    assume(not (said.startswith("Explain") and orders(before)))
     text = f"{before}{gap}{said}.{gap}{after}"
     found = stated(text)
     assert [(p.type, p.content) for p in found] == [(kind, said)]

@@ -800,8 +800,8 @@ def test_a_long_field_is_shown_by_its_beginning(cli: Cli) -> None:
 def test_the_command_that_takes_learning_back_can_be_copied(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    printed = cli("learn", "We use Redis 7.", "--user", "o'neil & co").out.splitlines()
-    assert printed[0] == "cache: We use Redis 7.  (new fact)"
+    printed = cli("learn", "We use Redis 7 here.", "--user", "o'neil & co").out.splitlines()
+    assert printed[0] == "cache: We use Redis 7 here.  (new fact)"
     command = shlex.split(printed[-1].removeprefix("Take it back with: "))
     monkeypatch.setenv("AGENTMEM_STORE", str(tmp_path / "another.db"))
     assert "Deleted: 2 memories" in cli(*command[1:]).out  # the fact, and the profile's line
