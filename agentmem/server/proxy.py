@@ -19,6 +19,8 @@ import httpx
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Send
+from starlette.types import Scope as ASGIScope
 
 from agentmem.agent.adapters.replies import (
     Gathering,
@@ -167,7 +169,8 @@ class Proxy:
                     failed = f"HTTP {response.status_code}" if response.status_code >= 400 else ""
                     await door.memory.run(opened.finish, reading.reply(), error=broken or failed)
 
-        made = StreamingResponse(body(), response.status_code)
+        kind = _Whole if "content-length" in response.headers else StreamingResponse
+        made = kind(body(), response.status_code)
         made.raw_headers = [
             (name.lower(), value)
             for name, value in response.headers.raw
@@ -231,6 +234,14 @@ class Proxy:
         if opened is None:
             return None, raw
         return opened, found.spliced(opened.sent).encode()
+
+
+class _Whole(StreamingResponse):
+    """An answer whose length is known: it comes at once, so nobody watches for a client that
+    goes meanwhile."""
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        await self.stream_response(send)
 
 
 def whose_call(request: Request, grant: Grant, named: Mapping[str, Any]) -> Scope:
