@@ -2,7 +2,7 @@
 
     python benchmarks/size.py [--json]
 
-A line of code is one that holds a token other than a comment or a docstring.
+A line of code is one that holds a token other than a comment or a docstring, of a name too.
 `make size` prints the same, so that growth stays seen.
 """
 
@@ -27,11 +27,9 @@ def lines_of_code(text: str) -> int:
     """Lines with code on them; docstrings, comments and blank lines are none."""
     documented: set[int] = set()
     for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        first = node.body[0] if node.body else None
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-            documented |= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+        value = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):  # of a name, too
+            documented |= set(range(value.lineno, (value.end_lineno or value.lineno) + 1))
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in _QUIET:

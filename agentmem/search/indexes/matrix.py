@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -155,6 +155,7 @@ FIRST_BLOCK_BYTES = 1 << 24
 AT_ONCE = 256
 """So many vectors are widened at a time: they stay in the processor's cache."""
 
+Part: TypeAlias = "slice | NDArray[np.intp]"
 _Block = tuple[int, "NDArray[np.int8]", "NDArray[np.float32]"]
 """The first slot of a block, its vectors in steps, and how long a step of each is: NaN for a vector
 that is still in the store."""
@@ -173,6 +174,8 @@ class Matrix:
         self.dimensions = dimensions
         self.size = size
         self._blocks: tuple[_Block, ...] = ()
+        self._gaps = size > 0
+        """Whether any slot may be without its vector."""
         self._grow(size, empty=_small_pages)
 
     def append(self, counts: NDArray[np.int8], steps: NDArray[np.float32]) -> None:
@@ -186,7 +189,7 @@ class Matrix:
     ) -> None:
         """Fill slots with vectors in steps."""
         for first, block, known, here in self._by_block(slots):
-            at = slots.take(here) - first
+            at = slots[here] - first
             block[at] = counts[here]
             known[at] = steps[here]
 
@@ -195,7 +198,7 @@ class Matrix:
         counts = np.empty((len(slots), self.dimensions), dtype=np.int8)
         steps = np.empty(len(slots), dtype=np.float32)
         for first, block, known, here in self._by_block(slots):
-            at = slots.take(here) - first
+            at = slots[here] - first
             counts[here], steps[here] = block.take(at, axis=0), known.take(at)
         return counts, steps
 
@@ -210,7 +213,7 @@ class Matrix:
 
     def missing(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of `slots` that are not filled."""
-        return slots.compress(np.isnan(self._steps(slots)))
+        return slots.compress(np.isnan(self._steps(slots))) if self._gaps else slots[:0]
 
     def take(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         """The unit vectors in `slots`, zeros where none is filled in."""
@@ -231,8 +234,8 @@ class Matrix:
             raise IndexError("a slot that holds no vector")
         query = np.ascontiguousarray(query, dtype=np.float32)
         for first, block, steps, here in self._by_block(slots):
-            at = slots.take(here) - first
-            part = np.empty(len(here), dtype=np.float32)
+            at = slots[here] - first
+            part = np.empty(len(at), dtype=np.float32)
             _products(block, at, query, part)
             found[here] = part * steps.take(at)
         return found
@@ -240,18 +243,25 @@ class Matrix:
     def _steps(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
         found = np.empty(len(slots), dtype=np.float32)
         for first, _, steps, here in self._by_block(slots):
-            found[here] = steps.take(slots.take(here) - first)
+            found[here] = steps.take(slots[here] - first)
         return found
 
     def _by_block(
         self, slots: NDArray[np.int64]
-    ) -> Iterator[tuple[int, NDArray[np.int8], NDArray[np.float32], NDArray[np.intp]]]:
+    ) -> Iterator[tuple[int, NDArray[np.int8], NDArray[np.float32], Part]]:
         """Each block that holds some of `slots`, and which of them."""
         blocks = self._blocks
         if len(blocks) == 1:
-            yield *blocks[0], np.arange(len(slots))
+            yield *blocks[0], slice(len(slots))
             return
-        which = np.searchsorted([first for first, _, _ in blocks], slots, side="right") - 1
+        starts = [first for first, _, _ in blocks]
+        if (slots[1:] >= slots[:-1]).all():
+            cuts = [*slots.searchsorted(starts).tolist(), len(slots)]
+            for block, start, end in zip(blocks, cuts, cuts[1:], strict=False):
+                if start < end:
+                    yield *block, slice(start, end)
+            return
+        which = np.searchsorted(starts, slots, side="right") - 1
         for number, block in enumerate(blocks):
             here = np.flatnonzero(which == number)
             if here.size:
