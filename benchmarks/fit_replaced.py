@@ -245,7 +245,7 @@ def rows_of(
 
 def fit(rows: Rows, known: np.ndarray[Any, Any]) -> Trees:
     """Trees in which of the clauses of a message the likeliest ended what ended."""
-    scores = np.zeros(len(rows.pair))
+    scores: np.ndarray[Any, Any] = np.zeros(len(rows.pair))
     for _ in range(ROUNDS):
         chosen = known & ~rows.ended
         for pair in np.unique(rows.pair[known & rows.ended]):
