@@ -567,7 +567,7 @@ def _one_line(text: str) -> str:
 
 KEPT: tuple[Kind, ...] = ("like", "dislike", "instruct", "avoid", "identity")
 AGAINST: tuple[Kind, ...] = ("dislike", "avoid")
-SURE, SURE_IN_LONG = 0.46, 0.93
+SURE, SURE_IN_LONG = 0.48, 0.93
 """So likely must a clause be a statement to be kept, in a short message and in a long one."""
 LONGEST_TEXT = 30_000
 """The models read no further: what is longer is material."""
