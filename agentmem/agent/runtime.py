@@ -403,7 +403,7 @@ class Runtime:
         """Keep nothing in memory that quotes what was erased."""
         self.recaller.cache.clear()
         self.blocks.clear()
-        self.preferences.let_go()
+        self.preferences._let_go()
         self._without_results.clear()
         if "trace" in self.__dict__:
             self.trace.forget()

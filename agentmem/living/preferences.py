@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol, Unpack, cast, get_args
 
 from agentmem.base.checks import require_choice, require_messages, require_text
@@ -141,7 +141,10 @@ class PreferenceStore:
     def __init__(self, memory: Parts) -> None:
         self._memory = memory
         self._keeping = threading.Lock()
-        self._current: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
+
+    @cached_property
+    def _current(self) -> TtlCache[tuple[Memory, ...]]:
+        return TtlCache(self._memory.clock)
 
     def add(
         self,
@@ -311,7 +314,7 @@ class PreferenceStore:
             self._current.put(key, kept := self._read_current(scope))
         return kept
 
-    def let_go(self) -> None:
+    def _let_go(self) -> None:
         """Keep nothing in memory that quotes what was erased; the store is not changed."""
         self._current.clear()
 
