@@ -25,8 +25,10 @@ from agentmem.base.guards import TtlCache
 from agentmem.base.lazy import Lazy, made
 from agentmem.base.types import LEARN_CITED, LEARN_WORKFLOW, Memory, Scope
 from agentmem.living.preferences import PreferenceStore
+from agentmem.prompt.build import is_only_asked
 from agentmem.prompt.query import FEW_WORDS, asked_text, read_queries
 from agentmem.search.parts import changes_of
+from agentmem.text.detect import is_need
 from agentmem.tokens.counter import Correction, Corrections, Tokenizer
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ class Runtime:
     def __init__(self, memory: Paged) -> None:
         self.memory = memory
         self.recaller = Recaller(memory)
-        self.preferences = PreferenceStore(memory)
+        self._profiles: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
+        self.preferences = PreferenceStore(memory, current=self._profiles)
         self.blocks: TtlCache[tuple[Conversation, Context]] = TtlCache(
             memory.clock, ttl_seconds=TURN_SECONDS
         )
@@ -243,8 +246,6 @@ class Runtime:
 
     def profile(self, scope: Scope) -> tuple[Memory, ...]:
         """The user's preferences, needs of health and access first, then newest first."""
-        from agentmem.text.detect import is_need
-
         found = self.preferences.current(scope)
         return tuple(sorted(found, key=lambda memory: not is_need(memory.text)))
 
@@ -403,7 +404,9 @@ class Runtime:
         """Keep nothing in memory that quotes what was erased."""
         self.recaller.cache.clear()
         self.blocks.clear()
-        self.preferences._let_go()
+        self._profiles.clear()
+        is_only_asked.cache_clear()
+        is_need.cache_clear()
         self._without_results.clear()
         if "trace" in self.__dict__:
             self.trace.forget()

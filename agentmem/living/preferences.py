@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Protocol, Unpack, cast, get_args
 
 from agentmem.base.checks import require_choice, require_messages, require_text
@@ -138,13 +138,13 @@ class PreferenceStore:
     older stays in the record. `user_id` and the like say whose is meant.
     """
 
-    def __init__(self, memory: Parts) -> None:
+    def __init__(
+        self, memory: Parts, *, current: TtlCache[tuple[Memory, ...]] | None = None
+    ) -> None:
+        """Where `current` is given, what holds is kept there until some preference changes."""
         self._memory = memory
         self._keeping = threading.Lock()
-
-    @cached_property
-    def _current(self) -> TtlCache[tuple[Memory, ...]]:
-        return TtlCache(self._memory.clock)
+        self._current = current
 
     def add(
         self,
@@ -308,15 +308,13 @@ class PreferenceStore:
 
     def current(self, scope: Scope) -> tuple[Memory, ...]:
         """The memories behind `get_all`; read again only when some preference changed."""
+        if self._current is None:
+            return self._read_current(scope)
         key = (scope, changes_of(self._memory, "preference"))
         kept = self._current.get(key)
         if kept is None:
             self._current.put(key, kept := self._read_current(scope))
         return kept
-
-    def _let_go(self) -> None:
-        """Keep nothing in memory that quotes what was erased; the store is not changed."""
-        self._current.clear()
 
     def _read_current(self, scope: Scope) -> tuple[Memory, ...]:
         # Found by their source, so that it costs no scan.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from agentmem.search.embedders.use import UseEmbedder
 from agentmem.text.detect import Retraction, correction, hear, matching, stems
+from agentmem.text.replaced import Trees
 from agentmem.text.statements import clauses, tell
 
 
@@ -206,3 +208,25 @@ def test_a_line_that_only_begins_like_code_is_heard() -> None:
     assert [one.content for one in heard.stated] == ["no emojis", "never use bullet points"]
     around = hear("Always answer in German.\n\nx = 5\nprint(x)\n\nI'm a nurse.")
     assert [one.content for one in around.stated] == ["Always answer in German", "I'm a nurse"]
+
+
+@pytest.mark.parametrize(
+    "text", ["I find football unbearable, just so you know.", "Leave VBA out of your answers."]
+)
+def test_what_the_rules_call_neither_is_against_where_the_models_or_its_words_say_so(
+    text: str,
+) -> None:
+    assert [one.polarity for one in hear(text).stated] == ["against"]
+
+
+def test_a_tree_leads_each_row_to_its_leaf() -> None:
+    trees = Trees(
+        feature=np.array([0, 1, 0, 0, 0, 0], dtype=np.int16),
+        threshold=np.array([0.5, 2.0, 0, 0, 0, 0], dtype=np.float32),
+        left=np.array([2, 4, 2, 3, 4, 5], dtype=np.int16),
+        right=np.array([3, 5, 2, 3, 4, 5], dtype=np.int16),
+        value=np.array([0, 0, 1, 2, 10, 20], dtype=np.float32),
+        trees=2, deep=1, base=0.5,
+    )  # fmt: skip
+    rows = np.array([[0.5, 2.0], [0.6, 2.0], [0.5, 2.1]], dtype=np.float32)
+    assert trees.scores(rows).tolist() == [11.5, 12.5, 21.5]

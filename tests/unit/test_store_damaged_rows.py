@@ -194,6 +194,7 @@ def test_a_row_that_was_read_before_is_checked_again_when_it_differs(store: Path
 
 def test_usage_that_changed_is_seen_in_a_row_that_was_read_before(store: Path) -> None:
     with SqliteStore(store) as opened:
-        assert opened.get_rows(ANN, [7])[7].usage.retrieved == 0
+        for _ in range(2):  # the first finds out whose it is, the second is kept
+            assert opened.get_rows(ANN, [7])[7].usage.retrieved == 0
         opened.record_usage(ANN, ["m7"], at=NOW, retrieved=1)
         assert opened.get_rows(ANN, [7])[7].usage.retrieved == 1
