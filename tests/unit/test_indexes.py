@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from agentmem.search.indexes import lexical, match
 from agentmem.search.indexes import match as sums
 from agentmem.search.indexes import rows as rows_module
 from agentmem.search.indexes.lexical import PostingsIndex
-from agentmem.search.indexes.rows import RowScope
+from agentmem.search.indexes.rows import COLUMNS, RowScope, RowTable
 from tests.properties.index_models import Row, batch, best, bm25_scores
 
 
@@ -236,3 +237,24 @@ def test_sums_begin_at_nothing_for_every_query() -> None:
             assert found.reaching(0.5).tolist() == [3]
             with sums.summing(4) as within:
                 assert not within.values.any()
+
+
+def test_a_column_of_one_value_is_never_written_out() -> None:
+    """A saved index of a million rows is opened with such columns as the one value each."""
+    size = 200_000
+    columns = {
+        name: np.broadcast_to(np.ones(1, dtype=dtype), (size,)) for name, dtype in COLUMNS.items()
+    }
+    columns["rows"] = np.arange(1, size + 1, dtype=np.int32)
+    columns["previous"] = np.zeros(size, dtype=np.int32)
+    table = RowTable.restored(columns)
+    rows = np.array([5, 7, size])
+    scope = RowScope(owners=frozenset({1}), kinds=frozenset({1}), valid_at_us=0, without_flags=2)
+    tracemalloc.start()
+    try:
+        assert table.columns_of(rows)["kind"].tolist() == [1, 1, 1]
+        assert not table.holds(scope, rows).any()
+        assert table.neighbours(rows)[0].tolist() == [0, 0, 0]
+        assert tracemalloc.get_traced_memory()[1] < size
+    finally:
+        tracemalloc.stop()

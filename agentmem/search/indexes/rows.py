@@ -463,7 +463,7 @@ class RowTable:
             if not bool((positions[1:] > positions[:-1]).all()):
                 positions = np.sort(positions)
             if scope.owners is not None:
-                positions = positions[_among(self.column["owner"].take(positions), scope.owners)]
+                positions = positions[_among(self._at("owner", positions), scope.owners)]
         else:
             chosen = self._select_owners(scope.owners).positions
             positions = self._all_live() if chosen is None else chosen
@@ -479,7 +479,7 @@ class RowTable:
                 return inside
             safe = np.where(inside, positions, 0)
             if scope.owners is not None:
-                inside &= _among(self.column["owner"].take(safe), scope.owners)
+                inside &= _among(self._at("owner", safe), scope.owners)
             if scope.rows is not None:
                 inside &= np.isin(rows, scope.rows)
             inside &= self._passes(safe, scope)
@@ -492,10 +492,10 @@ class RowTable:
         with self.lock:
             positions = self.positions_of(np.asarray(rows))
             gone = positions < 0
-            columns = {name: self.column[name] for name in names}
             if gone.all():
-                return {name: np.zeros(len(gone), v.dtype) for name, v in columns.items()}
-            found = {name: v.take(positions, mode="clip") for name, v in columns.items()}
+                return {name: np.zeros(len(gone), self.column[name].dtype) for name in names}
+            safe = np.maximum(positions, 0)
+            found = {name: self._at(name, safe) for name in names}
         if gone.any():
             for values in found.values():
                 values[gone] = 0
@@ -515,7 +515,7 @@ class RowTable:
                 nothing = np.zeros(len(wanted), dtype=np.int64)
                 return nothing, nothing.copy()
             safe = np.where(here, self.positions_of(wanted), 0)
-            before = np.where(here, self.column["previous"].take(safe), 0).astype(np.int64)
+            before = np.where(here, self._at("previous", safe), 0).astype(np.int64)
             after = np.where(here, self._next_of.take(np.where(here, wanted, 0)), 0)
             for at in np.flatnonzero((after > 0) & ~self._follow(after, wanted)).tolist():
                 after[at] = self._next_of[wanted[at]] = self._find_next(int(wanted[at]))
@@ -527,7 +527,7 @@ class RowTable:
 
     def _follow(self, after: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.bool_]:
         at = self.positions_of(after)
-        named = self.column["previous"].take(np.where(at >= 0, at, 0))
+        named = self._at("previous", np.where(at >= 0, at, 0))
         follows: NDArray[np.bool_] = (at >= 0) & (named == rows)
         return follows
 
@@ -551,8 +551,8 @@ class RowTable:
             return
         speakers = self.column["speaker"][start : self.size]
         spoken = ((speakers != 0) & self.live[start : self.size]).nonzero()[0]
-        speakers = speakers.take(spoken)
-        owners = self.column["owner"][start : self.size].take(spoken)
+        speakers = speakers[spoken]
+        owners = self.column["owner"][start : self.size][spoken]
         rows = np.ones(len(spoken), dtype=np.int64)
         if len(owners) > FEW_ROWS:
             order = np.lexsort((speakers, owners))
@@ -576,19 +576,24 @@ class RowTable:
         if not known[speaker]:
             del known[speaker]
 
+    def _at(self, name: str, positions: NDArray[Any]) -> NDArray[Any]:
+        """A column at these positions. Not by `take`: it writes out the whole of a column of one
+        value, which is saved and opened as that value alone."""
+        return self.column[name][positions]
+
     def _passes(self, positions: NDArray[Any], scope: RowScope) -> NDArray[np.bool_]:
         passes = self.live.take(positions) if self.size else np.zeros(len(positions), dtype=bool)
         if scope.kinds is not None:
-            passes &= _among(self.column["kind"].take(positions), scope.kinds)
+            passes &= _among(self._at("kind", positions), scope.kinds)
         if scope.created_from_us is not None:
-            passes &= self.column["created_at"].take(positions) >= scope.created_from_us
+            passes &= self._at("created_at", positions) >= scope.created_from_us
         if scope.created_before_us is not None:
-            passes &= self.column["created_at"].take(positions) < scope.created_before_us
+            passes &= self._at("created_at", positions) < scope.created_before_us
         if scope.valid_at_us is not None:
-            passes &= self.column["valid_from"].take(positions) <= scope.valid_at_us
-            passes &= self.column["valid_to"].take(positions) > scope.valid_at_us
+            passes &= self._at("valid_from", positions) <= scope.valid_at_us
+            passes &= self._at("valid_to", positions) > scope.valid_at_us
         if scope.without_flags:
-            passes &= (self.column["flags"].take(positions) & scope.without_flags) == 0
+            passes &= (self._at("flags", positions) & scope.without_flags) == 0
         return passes
 
     def _all_live(self) -> NDArray[np.int32]:
@@ -597,7 +602,7 @@ class RowTable:
     def _selection(self, positions: NDArray[np.int32]) -> RowSelection:
         if len(positions) == self.live_count:
             return self._everything()
-        total = int(self.column["length"].take(positions).sum(dtype=np.int64))
+        total = int(self._at("length", positions).sum(dtype=np.int64))
         return RowSelection(positions, end=self.size, count=len(positions), total_length=total)
 
     def _everything(self) -> RowSelection:
