@@ -579,7 +579,8 @@ class RowTable:
     def _at(self, name: str, positions: NDArray[Any]) -> NDArray[Any]:
         """A column at these positions. Not by `take`: it writes out the whole of a column of one
         value, which is saved and opened as that value alone."""
-        return self.column[name][positions]
+        values: NDArray[Any] = self.column[name][positions]
+        return values
 
     def _passes(self, positions: NDArray[Any], scope: RowScope) -> NDArray[np.bool_]:
         passes = self.live.take(positions) if self.size else np.zeros(len(positions), dtype=bool)
