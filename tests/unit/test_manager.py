@@ -826,6 +826,7 @@ def test_what_goes_while_it_is_searched_for_is_not_found(
     memory: agentmem.MemoryManager, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = memory.add("The walrus sleeps on the ice.").ids[0]
+    memory.flush()  # the background reads rows too, and the search is to be the first that does
     read = memory.store.get_rows
 
     def late(*asked: Any) -> Any:
