@@ -73,14 +73,6 @@ class Sentence:
         return self.offsets[word] + position - self.starts[word]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A position where a clause begins; `lead` is where the words before it end."""
-
-    lead: int
-    start: int
-
-
 def sentences(text: str) -> Iterator[Sentence]:
     """The sentences of `text` in its author's own words that may hold a statement, in order.
 
@@ -100,7 +92,7 @@ def sentences(text: str) -> Iterator[Sentence]:
                 yield from _sentence(words, at, until, asks, start < pretended_until)
 
 
-def places(sentence: Sentence) -> Iterator[Place]:
+def places(sentence: Sentence) -> Iterator[int]:
     """Where clauses of `sentence` begin that speak for the author, first to last."""
     text = sentence.text
     limit = _statement_end(sentence)
@@ -122,7 +114,7 @@ def places(sentence: Sentence) -> Iterator[Place]:
             blocked = False
         seen = lead
         if not blocked:
-            yield Place(lead, start)
+            yield start
 
 
 def _candidates(text: str) -> Iterator[tuple[int, int]]:
@@ -231,39 +223,23 @@ def checked(rule: Rule, match: re.Match[str]) -> RecognisedStatement | None:
         return None
     if P.passing.search(match.string, match.start(), match.end()):
         return None
+    kind, polarity = rule.type, rule.polarity
     if rule.slot == "role":
-        kind = role_type(about)
-        trimmed = _trim_role(about)
-        if trimmed is None:
+        first = re.split(r"[,.;]| (?:who|that|which|and|but|with|at|in|for|so|from|of)\b", about)[0]
+        if not 1 <= len(first.split()) <= 7 or P.no_role.match(first):
             return None
-        return RecognisedStatement(
-            kind, rule.polarity, start, start + len(match["about"]), rule.confidence, "role"
-        )
-    turned = P.turned.match(about) or match[0].startswith("my least")
-    polarity = "against" if rule.polarity == "for" and turned else rule.polarity
-    if rule.type == "custom" and not rule.slot and P.about_answers.search(about):
-        return RecognisedStatement("style", polarity, start, end, rule.confidence, rule.slot)
-    return RecognisedStatement(rule.type, polarity, start, end, rule.confidence, rule.slot)
-
-
-def _trim_role(about: str) -> str | None:
-    first = re.split(r"[,.;]| (?:who|that|which|and|but|with|at|in|for|so|from|of)\b", about)[0]
-    words = first.split()
-    if not words or len(words) > 7 or P.no_role.match(first):
-        return None
-    return first
-
-
-def is_role(about: str) -> bool:
-    """Whether `about` names what a person can be, so that "as a …" introduces its author."""
-    return bool(P.expert.match(about) or P.not_expert.match(about))
+        kind = role_type(about)
+    elif polarity == "for" and (P.turned.match(about) or match[0].startswith("my least")):
+        polarity = "against"
+    if kind == "custom" and not rule.slot and P.about_answers.search(about):
+        kind = "style"
+    return RecognisedStatement(kind, polarity, start, end, rule.confidence, rule.slot)
 
 
 def role_type(about: str) -> PreferenceType:
     """Whether being `about` says what one knows (`expertise`) or how one lives (`custom`)."""
-    if P.not_expert.match(about):
-        return "custom"
-    return "expertise" if P.expert.match(about) else "custom"
+    knows = P.expert.match(about) and not P.not_expert.match(about)
+    return "expertise" if knows else "custom"
 
 
 # ----------------------------------------------------------------------------
@@ -285,40 +261,29 @@ def instruct(
     for pattern in (P.forbidden, P.styled, P.wish):
         if (match := pattern.match(text, start, end)) and not P.once.search(match["about"]):
             less = pattern is P.forbidden or match["about"].startswith(("use fewer ", "use less "))
-            return RecognisedStatement(
-                "style", "against" if less else "for", *match.span("about"), 0.8
-            )
-    if P.bare_end.search(text, max(start, end - 20), end) and (
-        match := P.bare_form.match(text, start, end)
-    ):
+            return _asked("style", "against" if less else "for", match, 0.8)
+    bare = P.bare_end.search(text, max(start, end - 20), end)
+    if bare and (match := P.bare_form.match(text, start, end)):
         less = match["about"].startswith(("no ", "zero ", "less ", "fewer "))
-        return RecognisedStatement(
-            "style", "against" if less else "for", *match.span("about"), 0.75
-        )
+        return _asked("style", "against" if less else "for", match, 0.75)
     if match := P.always.match(text, start, end):
         if P.proverbial.search(match["about"]):
             return None
-        polarity: Polarity = "for" if match["how"] == "always" else "against"
-        return RecognisedStatement(_kind(match["about"]), polarity, *match.span("about"), 0.85)
-    return _lasting_instruction(text, start, end, lasting)
-
-
-def _lasting_instruction(
-    text: str, start: int, end: int, lasting: bool
-) -> RecognisedStatement | None:
-    """An order marked as lasting: "From now on, …", "… by default"."""
+        return _asked(None, "for" if match["how"] == "always" else "against", match, 0.85)
+    # An order marked as lasting: "From now on, …", "… by default".
     head = P.durable_head.match(text, start, end)
-    position = head.end() if head else start
-    if not head and not lasting and not P.durable.search(text, start, end):
-        return None
-    match = P.order.match(text, position, end)
-    if not match:
-        return None
-    return RecognisedStatement(_kind(match["about"]), "neutral", *match.span("about"), 0.85)
+    if head or lasting or P.durable.search(text, start, end):
+        match = P.order.match(text, head.end() if head else start, end)
+        return _asked(None, "neutral", match, 0.85) if match else None
+    return None
 
 
-def _kind(order: str) -> PreferenceType:
-    return "style" if P.style.match(order) else "custom"
+def _asked(
+    kind: PreferenceType | None, polarity: Polarity, match: re.Match[str], confidence: float
+) -> RecognisedStatement:
+    """An order; of style where its kind is not told and its words say so."""
+    kind = kind or ("style" if P.style.match(match["about"]) else "custom")
+    return RecognisedStatement(kind, polarity, *match.span("about"), confidence)
 
 
 # ----------------------------------------------------------------------------
@@ -361,12 +326,12 @@ def _first_of(rules: Iterable[Rule], text: str, start: int, end: int) -> Recogni
 def introduce(text: str, start: int) -> RecognisedStatement | None:
     """What "As a …, I …" says its speaker is."""
     match = P.as_a.match(text, start)
-    known = match and (is_role(match["about"]) or is_need(match["about"]))
-    if match and known and P.as_a_self.match(text, match.end()):
-        return RecognisedStatement(
-            role_type(match["about"]), "neutral", *match.span("about"), 0.7, "role"
-        )
-    return None
+    if match is None or not P.as_a_self.match(text, match.end()):
+        return None
+    about = match["about"]
+    if not (P.expert.match(about) or P.not_expert.match(about) or is_need(about)):
+        return None
+    return RecognisedStatement(role_type(about), "neutral", *match.span("about"), 0.7, "role")
 
 
 LONGEST_STATEMENT = 300
@@ -439,15 +404,15 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
         found_name, done = greeting
         yield found_name
     for place in places(sentence):
-        if place.start < done:
+        if place < done:
             continue
-        if found := introduce(spoken, place.start):
-            yield _detected(text, sentence, found, start=place.start, end=found.end)
+        if found := introduce(spoken, place):
+            yield _detected(text, sentence, found, start=place, end=found.end)
             continue
-        opener = P.openers.match(spoken, place.start)
-        start = opener.end() if opener else place.start
+        opener = P.openers.match(spoken, place)
+        start = opener.end() if opener else place
         end = _clause_end(spoken, start, edges)
-        lasting = lasting or bool(P.durable_head.match(spoken, place.start))  # "From now on"
+        lasting = lasting or bool(P.durable_head.match(spoken, place))  # "From now on"
         found = instruct(spoken, start, end, lasting=lasting)
         shared = False
         if subject := P.subject.match(spoken, start):
@@ -462,7 +427,7 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
                 shared = found is not None
         if found is None:
             # The words skipped as an opening may have been the beginning after all.
-            start = place.start
+            start = place
             if opener:
                 found = instruct(spoken, start, end, lasting=lasting)
         if found is None or (sentence.asks and P.asking.match(spoken, start)):
@@ -483,18 +448,18 @@ def _greeting(text: str, sentence: Sentence) -> tuple[DetectedPreference, int] |
     return detected, match.end()
 
 
-def _continues(spoken: str, place: Place, start: int, stated: bool) -> bool:
+def _continues(spoken: str, place: int, start: int, stated: bool) -> bool:
     """Whether a predicate may stand here whose "I" came earlier: "I like tea and avoid coffee".
 
     Words such as "love" and "like" are as often a noun or a preposition, so
     they need a statement before them or an object that shows the verb.
     """
-    if not place.start or not P.shared_head.match(spoken, start):
+    if not place or not P.shared_head.match(spoken, start):
         return False
     ambiguous = P.ambiguous.match(spoken, start)
     if ambiguous is None:
         return True
-    joined = bool(P.joined.match(spoken, place.start))
+    joined = bool(P.joined.match(spoken, place))
     return joined and (stated or bool(P.verb_object.match(spoken, ambiguous.end())))
 
 
