@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agentmem.agent.tool_runner import ToolRunner
     from agentmem.agent.tools import Tool, as_tool
     from agentmem.agent.turn import Turn
+    from agentmem.agent.web_tool import search_web_tool
     from agentmem.base.config import (
         BudgetConfig,
         LearnConfig,
@@ -33,9 +34,14 @@ if TYPE_CHECKING:
         InvalidMessage,
         MediaWarning,
     )
+    from agentmem.base.protocols import EmbedderId
     from agentmem.base.types import Document, Hit, Memory, Scope
+    from agentmem.inspector.json import schema_of
+    from agentmem.inspector.look import explain, explain_memory, replay_context
+    from agentmem.inspector.render import render_budget, render_explanation
     from agentmem.living.facts import Episode, EpisodeArtifact, Fact, Pattern, Workflow
     from agentmem.living.models import Spend
+    from agentmem.living.plans import ConsolidationSettings
     from agentmem.living.preferences import Preference, PreferenceStore
     from agentmem.memory.facade import AsyncMemoryManager
     from agentmem.memory.manager import MemoryManager
@@ -44,7 +50,9 @@ if TYPE_CHECKING:
         restore,
     )
     from agentmem.search.embedders.base import load_embedder
+    from agentmem.search.rerank import CrossEncoder
     from agentmem.search.results import AddResult, SearchResults
+    from agentmem.server.app import create_app
     from agentmem.sources.web.chain import SearchChain
     from agentmem.sources.web.duckduckgo import DuckDuckGo
     from agentmem.sources.web.enhanced import (
@@ -54,69 +62,56 @@ if TYPE_CHECKING:
     )
     from agentmem.sources.web.searxng import SearXNG
     from agentmem.stores.sqlite.store import SqliteStore
+    from agentmem.text.chunks import chunk
     from agentmem.text.detect import detect_preferences
+    from agentmem.text.sentences import truncate_at_sentence
     from agentmem.tokens.counter import Corrections, Tokenizer, tokenizer_for
     from agentmem.tokens.encodings import estimate_tokens
 
 from agentmem.base import __version__ as __version__
 
-_WHERE = {
-    "AddResult": "agentmem.search.results",
-    "AgentLoopResult": "agentmem.agent.loop",
-    "AgentMemError": "agentmem.base.errors",
-    "EpisodeArtifact": "agentmem.living.facts",
-    "AsyncMemoryManager": "agentmem.memory.facade",
-    "Corrections": "agentmem.tokens.counter",
-    "Document": "agentmem.base.types",
-    "DuckDuckGo": "agentmem.sources.web.duckduckgo",
-    "DuplicateRecord": "agentmem.base.errors",
-    "EnhancedSearchResult": "agentmem.sources.web.enhanced",
-    "Episode": "agentmem.living.facts",
-    "Fact": "agentmem.living.facts",
-    "FetchRefused": "agentmem.base.errors",
-    "FixedContentTooLarge": "agentmem.base.errors",
-    "Hit": "agentmem.base.types",
-    "InvalidMessage": "agentmem.base.errors",
-    "BudgetConfig": "agentmem.base.config",
-    "LearnConfig": "agentmem.base.config",
-    "RecallConfig": "agentmem.base.config",
-    "ResultsConfig": "agentmem.base.config",
-    "LoopConfig": "agentmem.base.config",
-    "MediaWarning": "agentmem.base.errors",
-    "Memory": "agentmem.base.types",
-    "MemoryLogger": "agentmem.agent.adapters.litellm",
-    "MemoryManager": "agentmem.memory.manager",
-    "Pattern": "agentmem.living.facts",
-    "Preference": "agentmem.living.preferences",
-    "PreferenceStore": "agentmem.living.preferences",
-    "Scope": "agentmem.base.types",
-    "SearXNG": "agentmem.sources.web.searxng",
-    "SearchChain": "agentmem.sources.web.chain",
-    "SearchResults": "agentmem.search.results",
-    "MemorySettings": "agentmem.base.config",
-    "Spend": "agentmem.living.models",
-    "SqliteStore": "agentmem.stores.sqlite.store",
-    "Status": "agentmem.agent.loop",
-    "Tokenizer": "agentmem.tokens.counter",
-    "Tool": "agentmem.agent.tools",
-    "ToolRunner": "agentmem.agent.tool_runner",
-    "Turn": "agentmem.agent.turn",
-    "Workflow": "agentmem.living.facts",
-    "WorkingMemory": "agentmem.agent.tool_results",
-    "as_tool": "agentmem.agent.tools",
-    "detect_preferences": "agentmem.text.detect",
-    "enhanced_search": "agentmem.sources.web.enhanced",
-    "enhanced_search_sync": "agentmem.sources.web.enhanced",
-    "estimate_tokens": "agentmem.tokens.encodings",
-    "load_embedder": "agentmem.search.embedders.base",
-    "open": "agentmem.memory.opening",
-    "restore": "agentmem.memory.opening",
-    "run_agent_loop": "agentmem.agent.loop",
-    "run_agent_loop_sync": "agentmem.agent.loop",
-    "tokenizer_for": "agentmem.tokens.counter",
-    "wrap_anthropic": "agentmem.agent.adapters.anthropic",
-    "wrap_openai": "agentmem.agent.adapters.openai",
+_NAMES = {
+    "agent.adapters.anthropic": "wrap_anthropic",
+    "agent.adapters.litellm": "MemoryLogger",
+    "agent.adapters.openai": "wrap_openai",
+    "agent.loop": "AgentLoopResult run_agent_loop run_agent_loop_sync Status",
+    "agent.tool_results": "WorkingMemory",
+    "agent.tool_runner": "ToolRunner",
+    "agent.tools": "as_tool Tool",
+    "agent.turn": "Turn",
+    "agent.web_tool": "search_web_tool",
+    "base.config": "BudgetConfig LearnConfig LoopConfig MemorySettings RecallConfig ResultsConfig",
+    "base.errors": "AgentMemError DuplicateRecord FetchRefused FixedContentTooLarge InvalidMessage"
+    " MediaWarning",
+    "base.protocols": "EmbedderId",
+    "base.types": "Document Hit Memory Scope",
+    "inspector.json": "schema_of",
+    "inspector.look": "explain explain_memory replay_context",
+    "inspector.render": "render_budget render_explanation",
+    "living.facts": "Episode EpisodeArtifact Fact Pattern Workflow",
+    "living.models": "Spend",
+    "living.plans": "ConsolidationSettings",
+    "living.preferences": "Preference PreferenceStore",
+    "memory.facade": "AsyncMemoryManager",
+    "memory.manager": "MemoryManager",
+    "memory.opening": "open restore",
+    "search.embedders.base": "load_embedder",
+    "search.rerank": "CrossEncoder",
+    "search.results": "AddResult SearchResults",
+    "server.app": "create_app",
+    "sources.web.chain": "SearchChain",
+    "sources.web.duckduckgo": "DuckDuckGo",
+    "sources.web.enhanced": "enhanced_search enhanced_search_sync EnhancedSearchResult",
+    "sources.web.searxng": "SearXNG",
+    "stores.sqlite.store": "SqliteStore",
+    "text.chunks": "chunk",
+    "text.detect": "detect_preferences",
+    "text.sentences": "truncate_at_sentence",
+    "tokens.counter": "Corrections Tokenizer tokenizer_for",
+    "tokens.encodings": "estimate_tokens",
 }
+"""The public names by the module that has them, which is imported when one is used."""
+_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [  # noqa: RUF022 - what most people want comes first
     "open",
@@ -174,13 +169,26 @@ __all__ = [  # noqa: RUF022 - what most people want comes first
     "detect_preferences",
     "estimate_tokens",
     "load_embedder",
+    "chunk",
+    "ConsolidationSettings",
+    "create_app",
+    "CrossEncoder",
+    "EmbedderId",
+    "explain",
+    "explain_memory",
+    "render_budget",
+    "render_explanation",
+    "replay_context",
+    "schema_of",
+    "search_web_tool",
+    "truncate_at_sentence",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'agentmem' has no attribute {name!r}")
-    return getattr(importlib.import_module(_WHERE[name]), name)
+    return getattr(importlib.import_module(f"agentmem.{_WHERE[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import agentmem
-from agentmem.inspector.render import render_budget
 from agentmem.testing import ScriptedModel
 
 USER = "sam"
@@ -90,7 +89,7 @@ def session_one(memory: agentmem.MemoryManager) -> None:
     indent(turn.block_text)
     if turn.budget is not None:
         print("\n  What that prompt costs:\n")
-        indent(render_budget(turn.budget))
+        indent(agentmem.render_budget(turn.budget))
     use_a_tool(memory)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import agentmem
 from agentmem import MemoryLogger
-from agentmem.tokens.litellm import import_litellm
 
 
 async def main() -> None:
-    litellm = import_litellm()
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # otherwise litellm fetches its prices
+    import litellm  # noqa: PLC0415 - after the line above
+
     with agentmem.open(":memory:") as memory:
         memory.add("Ann's boat is moored at pier four.", user_id="ann")
         logger = MemoryLogger(memory, on_turn=lambda turn: print(turn.block_text))

@@ -19,7 +19,7 @@ Every command of the [inspector](inspector.md) prints one document with `--json`
 prints one a line. `schema` names the document and its version: fields may be added within a
 version, and a field that changes or goes makes a new one. Moments are ISO 8601 in UTC, shares
 are from 0 to 1, `null` means that it is not known. The schemas themselves come from
-`agentmem.inspector.json.schema_of(name)`, as JSON Schema.
+`agentmem.schema_of(name)`, as JSON Schema.
 """
 
 

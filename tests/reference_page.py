@@ -27,6 +27,7 @@ to be awaited.
 """
 PARTS = ("Upkeep", "Sources", "Living")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_SET = re.compile(r"(?<=frozenset\(\{)[^}]*")
 _PATHS = re.compile(
     r"\b(?:agentmem|collections\.abc|typing|datetime|numpy|pathlib)(?:\.[a-z_]+)*\."
 )
@@ -88,6 +89,7 @@ def signature(value: Any, *, bound: bool = False) -> str:
         given = given[1:]
     text = str(found.replace(parameters=given, return_annotation=found.return_annotation))
     text = _ADDRESS.sub("", text).replace("= ''", '= ""').replace("'", "")
+    text = _SET.sub(lambda found: ", ".join(sorted(found[0].split(", "))), text)
     return _PATHS.sub("", text)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from agentmem.base.errors import InvalidInput, InvalidNumber, InvalidText
+
+T = TypeVar("T")
 
 
 def require_text(value: object, name: str) -> str:
@@ -82,6 +84,14 @@ def require_mapping(value: object, name: str) -> Mapping[str, Any]:
     """`value` if it has names and values; which is not looked at."""
     if not isinstance(value, Mapping):
         raise InvalidInput(name, value, "is no mapping", remedy="Pass a dict.")
+    return value
+
+
+def require_instance(value: object, kind: type[T], name: str) -> T:
+    """`value` if it is a `kind`."""
+    if not isinstance(value, kind):
+        named = kind.__name__
+        raise InvalidInput(name, value, f"is no {named}", remedy=f"Pass a {named}.")
     return value
 
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import Field, TypeAdapter
 
+from agentmem.base.checks import require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.inspector.audit import AuditReport
 from agentmem.inspector.budget import BudgetEstimate
@@ -149,7 +150,7 @@ def to_json(name: str, value: Any) -> dict[str, Any]:
 
 def schema_of(name: str) -> dict[str, Any]:
     """The JSON schema of command `name`."""
-    return adapter_of(name).json_schema(mode="serialization")
+    return adapter_of(require_text(name, "name")).json_schema(mode="serialization")
 
 
 @cache

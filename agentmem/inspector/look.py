@@ -14,12 +14,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.agent.trace import Trace
-from agentmem.base.checks import require_count, require_messages, require_text
+from agentmem.base.checks import require_count, require_instance, require_messages, require_text
 from agentmem.base.config import default_path
 from agentmem.base.errors import RecordNotFound, SnapshotNotFound, StoreError
 from agentmem.base.types import Scope
 from agentmem.prompt.messages import Conversation
 from agentmem.prompt.snapshot import Snapshot
+from agentmem.search.parts import memory_of
 from agentmem.stores.values import NO_SCOPE, StoreStats
 from agentmem.text.messages import text_of
 
@@ -140,7 +141,13 @@ def explain(
     memory: MemoryManager, wanted: str = "last", *, scope: Scope | None = NO_SCOPE
 ) -> Snapshot:
     """Everything about a past context, by its id or its message's; `"last"` is the newest."""
-    return trace_of(memory).get(wanted, scope=scope)
+    return _past(memory, wanted, scope)
+
+
+def _past(memory: MemoryManager, wanted: str, scope: Scope | None) -> Snapshot:
+    if scope is not None:
+        require_instance(scope, Scope, "scope")
+    return trace_of(memory_of(memory)).get(require_text(wanted, "wanted"), scope=scope)
 
 
 def compare(
@@ -149,8 +156,7 @@ def compare(
     """What changed between two past contexts."""
     from agentmem.inspector.replay import diff
 
-    trace = trace_of(memory)
-    return diff(trace.get(before, scope=scope), trace.get(after, scope=scope))
+    return diff(_past(memory, before, scope), _past(memory, after, scope))
 
 
 def explain_memory(
@@ -164,7 +170,7 @@ def explain_memory(
     from agentmem.inspector.replay import why
 
     require_text(memory_id, "memory_id")
-    snapshot = trace_of(memory).get(wanted, scope=scope)
+    snapshot = _past(memory, wanted, scope)
     reader = snapshot.scope if scope is None else scope
     try:
         stored = memory.store.get(reader, memory_id, deleted=True)
@@ -187,7 +193,7 @@ def replay_context(
     from agentmem.inspector.replay import replay
     from agentmem.tokens.counter import tokenizer_for
 
-    snapshot = trace_of(memory).get(wanted, scope=scope)
+    snapshot = _past(memory, wanted, scope)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AgentMemWarning)
         count = tokenizer_for(snapshot.model or DEFAULT_MODEL)

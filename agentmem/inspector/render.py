@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from agentmem.base.checks import require_count
+from agentmem.base.checks import require_count, require_instance
 from agentmem.inspector.audit import AuditReport
 from agentmem.inspector.budget import BudgetEstimate
 from agentmem.inspector.doctor import DoctorReport
@@ -83,7 +83,9 @@ def render_explanation(
     snapshot: Snapshot, *, width: int = 80, pen: Pen | None = None, message: bool = False
 ) -> str:
     """Everything about a past context; with `message`, the reference as it was sent too."""
-    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
+    require_instance(snapshot, Snapshot, "snapshot")
+    pen = Pen() if pen is None else require_instance(pen, Pen, "pen")
+    width = max(LEAST_WIDTH, require_count(width, "width"))
     lines = heading(pen, f"Context {snapshot.id}", _moment(snapshot.created_at), width=width)
     facts = [
         ("message", snapshot.message_id or "—"),
@@ -485,8 +487,9 @@ def render_budget(budget: Budget, *, columns: int = 80, ascii_only: bool = False
     the table are of what is used, so they add up to 100 %. `ascii_only` draws
     with `#` and `.` for terminals without Unicode.
     """
+    require_instance(budget, Budget, "budget")
     require_count(columns, "columns", least=LEAST_COLUMNS)
-    pen = Pen(ascii_only=ascii_only)
+    pen = Pen(ascii_only=bool(ascii_only))
     used = f"{budget.used_tokens:,} of {budget.available_tokens:,} tokens"
     dot = "|" if pen.ascii_only else "·"
     left = f"{abs(budget.remaining_tokens):,} {'over' if budget.over_budget else 'left'}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentmem.base.checks import require_count, require_text
+from agentmem.base.checks import require_count, require_path, require_text
 from agentmem.base.errors import InvalidInput, RerankerFailed, RerankerUnavailable
 from agentmem.base.types import Memory
 from agentmem.search.intake import text_to_embed
@@ -102,11 +102,10 @@ class CrossEncoder:
         max_tokens: int = MAX_TOKENS,
         threads: int = 1,
     ) -> None:
-        require_text(str(folder), "folder")
         self._batch = require_count(batch, "batch", least=1)
         self._max_tokens = require_count(max_tokens, "max_tokens", least=8)
         self._threads = require_count(threads, "threads", least=1)
-        self._model, self._tokenizer = _find_in(Path(folder))
+        self._model, self._tokenizer = _find_in(Path(require_path(folder)))
         for package in ("onnxruntime", "tokenizers"):
             if importlib.util.find_spec(package) is None:
                 raise RerankerUnavailable(

@@ -12,17 +12,23 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
-
 from agentmem.agent.adapters.turn import TurnKeeper
-from agentmem.base.errors import AgentMemError, StoreClosed
+from agentmem.base.checks import require_instance, require_items, require_text
+from agentmem.base.errors import AgentMemError, MissingExtra, StoreClosed
 from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager
+from agentmem.search.parts import memory_of
+
+try:
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, PlainTextResponse, Response
+    from starlette.routing import BaseRoute, Route
+except ImportError as missing:
+    raise MissingExtra("starlette", extra="server", purpose="Serving a memory") from missing
+
 from agentmem.server import api, compat, page
 from agentmem.server.http import (
     Guard,
@@ -76,7 +82,16 @@ def create_app(
     Without `auth` everybody is an admin. With an `upstream` it answers as a
     provider of models, too. With `close` the memory is closed when the app stops.
     """
-    limits = limits or Limits()
+    memory = memory_of(memory)
+    limits = Limits() if limits is None else require_instance(limits, Limits, "limits")
+    if upstream is not None:
+        require_instance(upstream, Upstream, "upstream")
+    hosts = [require_text(host, "host") for host in require_items(hosts, "hosts", "names")]
+    routes = [
+        require_instance(one, BaseRoute, "route")
+        for one in require_items(routes, "routes", "routes")
+    ]
+    lifespans = require_items(lifespans, "lifespans", "callables")
     door = Door(
         memory=AsyncMemoryManager(memory),
         tokens=Tokens(memory.store.settings, clock=memory.clock),

@@ -18,6 +18,7 @@ from tests.reference_page import render
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PROPERTY = re.compile(r"^([A-Z]\d+) ([^.]+)\.")
 NEEDS = re.compile(r"<!-- needs ([\w.]+) -->")
 ROW = re.compile(r"^\| ([A-Z]\d+) \| ([^|]+) \|", re.MULTILINE)
@@ -42,6 +43,15 @@ def test_every_python_block_runs(
             )
         for example in document.examples():
             example.evaluate()
+
+
+INNER = re.compile(r"^\s*(?:from|import) agentmem\.(?!testing\b|compat\.)\S+", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES], ids=names_of([*PAGES, *EXAMPLES]))
+def test_documents_and_examples_import_from_the_top_level(page: Path) -> None:
+    """Fakes for tests and what speaks another project's interface have modules of their own."""
+    assert INNER.findall(page.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names_of(PAGES))
