@@ -108,6 +108,14 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatedEpisode(Episode):
+    """A decision or a fixed error, and where a text states it; kept as a plain episode."""
+
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
     """A way things are done here: when `trigger`, write `template`; `hint` says why or how."""
 
@@ -152,14 +160,14 @@ class MemoryFields:
 
 def to_memory_fields(record: Record) -> MemoryFields:
     """What to store for `record`; `from_memory` of such a row gives the record back (L1)."""
-    data: dict[str, Any] = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    more: dict[str, Any] = {}
     match record:
         case Fact():
             kind, title = "fact", record.key
             parts = [record.text or f"{record.key}: {record.value}"]
         case Episode():
             kind, title, parts = "episode", record.title, [record.title, record.narrative]
-            data["artifacts"] = [[one.kind, one.reference] for one in record.artifacts]
+            more = {"artifacts": [[one.kind, one.reference] for one in record.artifacts]}
         case Pattern():
             kind, title = "pattern", record.trigger
             parts = [f"When: {record.trigger}", record.template, record.hint]
@@ -167,12 +175,13 @@ def to_memory_fields(record: Record) -> MemoryFields:
             kind, title = "workflow", record.trigger
             steps = "\n".join(f"{number}. {step}" for number, step in enumerate(record.steps, 1))
             parts = [f"When: {record.trigger}\n\n{steps}".strip()]
-            data |= {"steps": list(record.steps), "details": dict(record.details)}
+            more = {"steps": list(record.steps), "details": dict(record.details)}
+    plain = {name: getattr(record, name) for name in _RECORDS[kind].__dataclass_fields__}
     return MemoryFields(
         kind=kind,
         text="\n\n".join(filter(None, parts)),
         title=title,
-        metadata=MappingProxyType({RECORD: data}),
+        metadata=MappingProxyType({RECORD: {**plain, **more}}),
     )
 
 
@@ -955,24 +964,9 @@ TITLE_CHARACTERS = 80
 TRIMMED = " \t\n\r.,;:—–-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """Something that was decided, in words of the text, and why if that was said."""
-
-    title: str
-    narrative: str
-    reason: str = ""
-    start: int = 0
-    end: int = 0
-
-    def to_episode(self) -> Episode:
-        """The same as an episode that can be stored."""
-        return Episode(
-            title=self.title, narrative=self.narrative, reason=self.reason, sort="decision"
-        )
-
-
-def stated_decision(text: str, span: Span, following: Span | None) -> tuple[Decision | None, int]:
+def stated_decision(
+    text: str, span: Span, following: Span | None
+) -> tuple[StatedEpisode | None, int]:
     """The decision in a sentence, and how many sentences it takes with its reason."""
     sentence = text[slice(*span)]
     if is_question(sentence) or is_spoken_by_other(sentence):
@@ -988,10 +982,7 @@ def stated_decision(text: str, span: Span, following: Span | None) -> tuple[Deci
     what, reason = what.strip(TRIMMED), reason.strip(TRIMMED)
     if (needs_reason and not reason) or not _is_decision(what, reason):
         return None, 1
-    made = Decision(
-        title=title_of(what), narrative=text[span[0] : end], reason=reason, start=span[0], end=end
-    )
-    return made, used
+    return decision_of(what, reason, text, (span[0], end)), used
 
 
 def _stated_decisions_read(sentence: str) -> tuple[str, str, bool] | None:
@@ -1055,32 +1046,20 @@ def title_of(text: str) -> str:
     return text[: cut if cut > TITLE_CHARACTERS // 2 else TITLE_CHARACTERS].rstrip(TRIMMED) + "…"
 
 
+def decision_of(what: str, reason: str, text: str, span: Span) -> StatedEpisode:
+    """What was decided in a part of a text, and why if that was said."""
+    start, end = span
+    told = text[start:end]
+    return StatedEpisode(
+        title=title_of(what), narrative=told, reason=reason, sort="decision", start=start, end=end
+    )
+
+
 # ----------------------------------------------------------------------------
 # Find an error and what fixed it, in one sentence or in two or three that follow each other.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorFix:
-    """An error that was met and what fixed it."""
-
-    error: str
-    fix: str
-    narrative: str = ""
-    start: int = 0
-    end: int = 0
-
-    def to_episode(self) -> Episode:
-        """The same as an episode that can be stored."""
-        return Episode(
-            title=title_of(self.error),
-            narrative=self.narrative,
-            sort="error",
-            error=self.error,
-            fix=self.fix,
-        )
-
-
-def stated_fix(text: str, spans: Sequence[Span], place: int) -> tuple[ErrorFix | None, int]:
+def stated_fix(text: str, spans: Sequence[Span], place: int) -> tuple[StatedEpisode | None, int]:
     """The error and its fix that begin with a sentence, and how many sentences that took."""
     span = spans[place]
     sentence = text[slice(*span)]
@@ -1124,12 +1103,21 @@ def _in_one(sentence: str) -> tuple[str, str] | None:
     return None
 
 
-def _made(text: str, span: Span, error: str, fix: str) -> ErrorFix | None:
+def _made(text: str, span: Span, error: str, fix: str) -> StatedEpisode | None:
     error = P.error_tail.sub("", P.error_label.sub("", error).strip(TRIMMED))
     fix = P.fix_tail.sub("", P.fix_label.sub("", fix.strip(TRIMMED))).strip(TRIMMED)
     if not error or not fix or P.not_yet.search(fix):
         return None
-    return ErrorFix(error=error, fix=fix, narrative=text[slice(*span)], start=span[0], end=span[1])
+    return fix_of(error, fix, text, span)
+
+
+def fix_of(error: str, fix: str, text: str, span: Span) -> StatedEpisode:
+    """An error that a part of a text tells of, and what fixed it."""
+    start, end = span
+    told, title = text[start:end], title_of(error)
+    return StatedEpisode(
+        title=title, narrative=told, sort="error", error=error, fix=fix, start=start, end=end
+    )
 
 
 LONGEST_SENTENCE = 600
@@ -1143,8 +1131,7 @@ class Extracted:
     """All that one text states; offsets are positions in that text."""
 
     facts: tuple[Fact, ...] = ()
-    decisions: tuple[Decision, ...] = ()
-    fixes: tuple[ErrorFix, ...] = ()
+    episodes: tuple[StatedEpisode, ...] = ()
 
 
 def extract(text: str, *, beside_requests: bool = False) -> Extracted:
@@ -1162,23 +1149,20 @@ def extract(text: str, *, beside_requests: bool = False) -> Extracted:
     spans = list(statements(own))
     asked = not beside_requests and any(_asks(own[slice(*span)]) for span in spans)
     facts: list[Fact] = []
-    decisions: list[Decision] = []
-    fixes: list[ErrorFix] = []
+    episodes: list[StatedEpisode] = []
     place = 0
     while place < len(spans):
         following = spans[place + 1] if place + 1 < len(spans) else None
         fix, used = stated_fix(own, spans, place)
-        decision, used_too = stated_decision(own, spans[place], following)
         if fix is not None:
-            fixes.append(fix)
-        elif decision is not None:
-            decisions.append(decision)
-            used = used_too
-        if fix is None:
+            episodes.append(fix)
+        else:
+            decision, used = stated_decision(own, spans[place], following)
+            episodes += [] if decision is None else [decision]
             stated = _facts(own, *spans[place], text)
             facts += [fact for fact in stated if fact.scope or not asked]
         place += used
-    return Extracted(facts=tuple(facts), decisions=tuple(decisions), fixes=tuple(fixes))
+    return Extracted(facts=tuple(facts), episodes=tuple(episodes))
 
 
 def _asks(sentence: str) -> bool:

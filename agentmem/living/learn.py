@@ -26,23 +26,23 @@ from agentmem.living.consolidate import plan_again
 from agentmem.living.facts import (
     MAX_CHARACTERS,
     RECORD,
-    Decision,
-    ErrorFix,
     Extracted,
     Fact,
     P,
     Record,
+    StatedEpisode,
     W,
     clauses_of,
+    decision_of,
     extract,
     fact_key,
+    fix_of,
     is_asserted,
     key_words,
     normal_word,
     own_words,
     scope_of_clause,
     statements,
-    title_of,
     to_memory_fields,
 )
 from agentmem.living.levels import has_word, read_essentials
@@ -338,7 +338,7 @@ def _number(value: Any) -> float | None:
 # asserts them, and what is denied there is not turned into its opposite (L11).
 
 
-Statement = Fact | Decision | ErrorFix
+Statement = Fact | StatedEpisode
 
 LEAST_CONFIDENCE = 0.5
 """A model that is less sure than this is guessing."""
@@ -408,32 +408,15 @@ def ground(proposal: Proposal, turns: Sequence[GroundTurn]) -> Grounded | str:
 
 def merge_found(rules: Extracted, proposed: Sequence[Statement]) -> Extracted:
     """What the rules found, with what only a model did; where both found it, the rules' stands."""
-    facts, decisions, fixes = list(rules.facts), list(rules.decisions), list(rules.fixes)
+    facts, episodes = list(rules.facts), list(rules.episodes)
     for one in proposed:
         if isinstance(one, Fact):
-            if not any(_same_fact(one, fact) for fact in facts):
-                facts.append(one)
-            continue
-        same: list[Any] = decisions if isinstance(one, Decision) else fixes
-        if not any(_overlap(one, other) for other in same):
-            same.append(one)
-    for found in (facts, decisions, fixes):
-        found.sort(key=lambda one: one.start)
-    return Extracted(facts=tuple(facts), decisions=tuple(decisions), fixes=tuple(fixes))
-
-
-def without_secrets(found: Extracted) -> tuple[Extracted, int]:
-    """`found` without what quotes a key or a password, and how many that were."""
-    kept = Extracted(
-        facts=tuple(one for one in found.facts if not holds_secret(one.text)),
-        decisions=tuple(one for one in found.decisions if not holds_secret(one.narrative)),
-        fixes=tuple(one for one in found.fixes if not holds_secret(one.narrative)),
-    )
-    hidden = sum(
-        len(getattr(found, name)) - len(getattr(kept, name))
-        for name in ("facts", "decisions", "fixes")
-    )
-    return kept, hidden
+            facts += [] if any(_same_fact(one, fact) for fact in facts) else [one]
+        elif not any(other.sort == one.sort and _overlap(one, other) for other in episodes):
+            episodes.append(one)
+    facts.sort(key=lambda one: one.start)
+    episodes.sort(key=lambda one: one.start)
+    return Extracted(facts=tuple(facts), episodes=tuple(episodes))
 
 
 def _malformed(proposal: Proposal) -> str:
@@ -479,12 +462,11 @@ def _stated(proposal: Proposal, turn: GroundTurn, span: Span) -> Statement | str
         if proposal.sort == "fact":
             return _fact(proposal, value, turn, span, sentences)
         if proposal.sort == "error":
-            fix = _quoted(proposal.fix, said)
-            return ErrorFix(error=value, fix=fix, narrative=said, start=start, end=end)
+            return fix_of(value, _quoted(proposal.fix, said), turn.own, span)
         reason = _quoted(proposal.reason, said) if proposal.reason else ""
     except _Unsaid as unsaid:
         return str(unsaid)
-    return Decision(title=title_of(value), narrative=said, reason=reason, start=start, end=end)
+    return decision_of(value, reason, turn.own, span)
 
 
 def _fact(
@@ -717,11 +699,10 @@ class Learner:
             found, refused = find_more(texts, found, asker, count=count, tokens=limit.tokens)
             report = Learned(rejected=refused, model_calls=asker.calls, model_tokens=asker.tokens)
             notes = (*notes, *asker.notes)
-        kept = [without_secrets(one) for one in found]
+        kept = [records_of(one) for one in found]
         if hidden := sum(count for _, count in kept):
             notes = (*notes, f"{hidden} statements with a key or a password were not learned")
-        records = [records_of(one) for one, _ in kept]
-        return records, replace(report, notes=notes)
+        return [records for records, _ in kept], replace(report, notes=notes)
 
     def _once(
         self,
@@ -875,14 +856,12 @@ def take_back(memory: Profiled, scope: Scope, heard: Sequence[str]) -> int:
     return gone
 
 
-def records_of(found: Extracted) -> list[Record]:
-    """What of an extraction is kept, in the order of its kinds: facts, decisions, fixes."""
-    facts: list[Record] = [fact for fact in found.facts if fact.key]
-    return [
-        *facts,
-        *(decision.to_episode() for decision in found.decisions),
-        *(fix.to_episode() for fix in found.fixes),
-    ]
+def records_of(found: Extracted) -> tuple[list[Record], int]:
+    """What of an extraction is kept, and how much is not, for the key or password it quotes."""
+    stated: list[tuple[Record, str]] = [(one, one.text) for one in found.facts]
+    stated += [(one, one.narrative) for one in found.episodes]
+    kept = [one for one, quote in stated if not holds_secret(quote)]
+    return kept, len(stated) - len(kept)
 
 
 def _unread(texts: Sequence[str]) -> tuple[str, ...]:

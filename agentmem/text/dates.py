@@ -75,9 +75,8 @@ def _find(text: str, now: datetime | None) -> tuple[DateRange | None, str]:
     if found is not None and now is not None and P.since.search(text):
         tomorrow = _day_of(now) + timedelta(days=1)
         if found.start < tomorrow:
-            return DateRange(start=found.start, end=max(found.end, tomorrow)), told if P.ago.search(
-                text
-            ) else ""
+            told = told if P.ago.search(text) else ""
+            found = DateRange(start=found.start, end=max(found.end, tomorrow))
     return found, told
 
 
