@@ -61,7 +61,7 @@ def proposals(draw: st.DrawFn, text: str) -> Proposal:
         evidence=draw(st.just("") | st.sampled_from(text.split(". ")) | pieces),
         turn=draw(st.integers(-1, 3)),
         ended=draw(st.sampled_from((False, False, True))),
-        confidence=draw(st.none() | st.floats(0.5, 1) | st.floats()),
+        confidence=draw(st.floats(0.5, 1) | st.floats()),
     )
 
 
