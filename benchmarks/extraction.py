@@ -55,15 +55,18 @@ def read_cases(text: str) -> list[Case]:
 
 def found_in(sentence: str) -> list[Statement]:
     """What would be learned from a sentence."""
-    from agentmem.living.facts import extract
-    from agentmem.living.learn import without_secrets
+    from agentmem.living.facts import Episode, Fact, extract
+    from agentmem.living.learn import records_of
 
-    found, _ = without_secrets(extract(sentence))
-    return [
-        *(Statement("F", fact.key, fact.value) for fact in found.facts),
-        *(Statement("D", one.title, one.reason) for one in found.decisions),
-        *(Statement("E", one.error, one.fix) for one in found.fixes),
-    ]
+    found: list[Statement] = []
+    for one in records_of(extract(sentence))[0]:
+        if isinstance(one, Fact):
+            found.append(Statement("F", one.key, one.value))
+        elif isinstance(one, Episode) and one.sort == "decision":
+            found.append(Statement("D", one.title, one.reason))
+        elif isinstance(one, Episode):
+            found.append(Statement("E", one.error, one.fix))
+    return found
 
 
 def is_right(found: Statement, wanted: Statement) -> bool:

@@ -64,9 +64,10 @@ class Words:
 _NAME = re.compile(r"\{([A-Z_]+)\}")
 
 
-def either(words: str) -> str:
-    """A group that matches any of the words, which are separated by `|` or line breaks."""
-    options = [word.strip() for word in words.replace("\n", "|").split("|")]
+def either(words: str | list[str]) -> str:
+    """A group that matches any of the words, which are separated by `|`, line breaks or lists."""
+    told = words if isinstance(words, str) else "|".join(words)
+    options = [word.strip() for word in told.replace("\n", "|").split("|")]
     return "(?:" + "|".join(sorted(filter(None, options), key=lambda w: -len(w))) + ")"
 
 

@@ -19,11 +19,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import Stemmer
 
-from agentmem.base.checks import require_choice, require_count, require_text, require_unit
+from agentmem.base.checks import require_count, require_text, require_unit
 from agentmem.base.types import require_instant, utc
 from agentmem.data import Words, patterns_of, read_json
 from agentmem.text.sentences import sentences
@@ -148,26 +148,25 @@ EXCLUSIVE = frozenset(SORTS.values()) - {"language", "runtime", "color", "browse
 
 
 ValueKind = Literal["number", "date", "time", "version"]
-Comparison = Literal["exact", "about", "least", "most"]
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
     """One typed value in a statement; what the fields hold depends on `kind`.
 
-    number: `low` to `high` in the base of `unit`, `raw` as written. date: `parts`
-    are year, month, day and weekday, None where unsaid. time: `low` and `high`
-    are minutes after midnight. version: `parts` are its numbers and `unit` the
-    name before it. `label` is the word that makes a number a name: "room".
+    number: `size` in the base of `unit`, `raw` as written. date: `parts` are
+    year, month, day and weekday, None where unsaid. time: `size` is minutes
+    after midnight. version: `parts` are its numbers and `unit` the name before
+    it. `label` is the word that makes a number a name ("room"), `bound` the one
+    that leaves room: "about", "least" or "most".
     """
 
     kind: ValueKind
     shown: str
-    low: float = 0.0
-    high: float = 0.0
+    size: float = 0.0
     unit: str = ""
     label: str = ""
-    comparison: Comparison = "exact"
+    bound: str = ""
     parts: tuple[int | None, ...] = ()
     raw: float = 0.0
 
@@ -202,26 +201,20 @@ def _read_version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d{1,9}", text)[:6])
 
 
-def _read_time(text: str) -> Value:
-    """The time of day a text says."""
-    hour, minute = ([*map(int, re.findall(r"\d+", text)), 0])[:2]
-    if half := re.search("[ap]", text.lower()):
-        hour = hour % 12 + 12 * (half[0] == "p")
-    minutes = float(hour * 60 + minute)
-    return Value("time", text.strip(), low=minutes, high=minutes)
-
-
-def _read_date(text: str, kind: str) -> Value | None:
-    """The date a text says, as far as it says one; None for the 40th of May."""
+def _read_moment(text: str, kind: str) -> Value | None:
+    """The date or time of day a text says, as far as it says one; None for the 40th of May."""
     numbers: list[int | None] = [*map(int, re.findall(r"\d+", text)), None, None]
+    if kind == "time":
+        half = re.search("[ap]", text.lower())
+        hour = (numbers[0] or 0) % 12 + 12 * (half[0] == "p") if half else numbers[0] or 0
+        return Value("time", text.strip(), size=hour * 60.0 + (numbers[1] or 0))
     month: int | None = max(map(month_number, re.findall(r"[a-z]+", text.lower())), default=0)
     year = day = None
     if kind == "iso":
         year, month, day = numbers[:3]
-    elif kind == "slash":  # 03/05/24 may be in March or in May
-        year = 2000 * (len(text.rpartition("/")[2]) == 2) + (numbers[2] or 0)
-    elif kind == "monthyear":
-        year = numbers[0]
+    elif kind in ("slash", "monthyear"):  # 03/05/24 may be in March or in May
+        year = numbers[-3] or 0
+        year += 2000 * (year < 100)
     else:
         day, year = numbers[:2]
     if not 1 <= (month or 1) <= 12 or not 1 <= (1 if day is None else day) <= 31:
@@ -242,39 +235,26 @@ def values_agree(first: Value, second: Value) -> bool:
     if first.kind == second.kind == "date":
         both = zip(first.parts, second.parts, strict=True)
         return all(a is None or b is None or a == b for a, b in both)
-    if "version" in (first.kind, second.kind):
-        one, other = (v.parts or _read_version(v.shown) for v in (first, second))
-        if all(a == b for a, b in zip(one, other, strict=False)):
-            return True
-        # "3.8 or newer" leaves room for 3.11; two such bounds do not agree for being open.
-        below = [part or 0 for part in one] < [part or 0 for part in other]
-        return first.comparison != second.comparison and (
-            first.comparison == ("least" if below else "most")
-            or second.comparison == ("most" if below else "least")
+    versions = "version" in (first.kind, second.kind)
+    one, other = (_order(value, as_version=versions) for value in (first, second))
+    bounds = {first.bound, second.bound}
+    if len(bounds) > 1 and "about" not in bounds:  # "3.8 or newer" leaves room for 3.11
+        return other <= one if first.bound == "most" or second.bound == "least" else one <= other
+    if versions:
+        return all(a == b for a, b in zip(one, other, strict=False))
+    if first.unit != second.unit:  # one of them has no unit
+        return any(
+            _near(a, b, 1e-6) for a in (first.raw, first.size) for b in (second.raw, second.size)
         )
-    if first.unit != second.unit:  # one of them has no unit: as written, or in base units
-        bare, full = (first, second) if not first.unit else (second, first)
-        return _near(bare.raw, full.raw, 1e-9) or _near(bare.raw, full.low, 1e-6)
-    return _ranges_agree(first, second)
-
-
-def _ranges_agree(first: Value, second: Value) -> bool:
     # A kilobyte has 1,000 or 1,024; miles are rounded; months and years are uneven.
-    long = first.unit == "duration" and first.low + second.low > 4e6
+    long = first.unit == "duration" and first.size + second.size > 4e6
     room = {"bytes": 0.03, "length": 0.02}.get(first.unit, 0.02 if long else 1e-6)
-    if "about" in (first.comparison, second.comparison):
-        room = max(room, 0.1)
-    same = first.comparison == second.comparison
-    (low, high), (other_low, other_high) = (
-        (
-            -math.inf if v.comparison == "most" and not same else v.low,
-            math.inf if v.comparison == "least" and not same else v.high,
-        )
-        for v in (first, second)
-    )
-    return (low <= other_high or _near(low, other_high, room)) and (
-        other_low <= high or _near(other_low, high, room)
-    )
+    return _near(first.size, second.size, max(room, 0.1 if "about" in bounds else 0.0))
+
+
+def _order(value: Value, *, as_version: bool) -> list[float]:
+    parts = value.parts or _read_version(value.shown)
+    return [part or 0.0 for part in parts] if as_version else [value.size]
 
 
 def _near(one: float, other: float, room: float) -> bool:
@@ -359,9 +339,9 @@ class JudgedClause:
     copula: bool = False
     scene: bool = False
     negated: bool = False
+    past: bool = False
     all: bool = False
     few: bool = False
-    past: bool = False
 
 
 class _ClauseReader:
@@ -374,8 +354,7 @@ class _ClauseReader:
         self.verb = self.main_word = ""
         self.verb_at = 0
         self.owned = self.single_verb = False
-        self.labels: list[tuple[int, int]] = []
-        self.ended, self.factor = -1, 0.0  # where the last number ended, and its unit
+        self.ended = -1  # where the last number ended
         opener = self._at(0)
         self.indefinite = opener in SMALL_NUMBERS or opener in (
             "a", "an", "some", "another", "several", "people",
@@ -386,24 +365,10 @@ class _ClauseReader:
 
     def read(self) -> None:
         into, index = self.into, 0
-        old = self._old_value()
         while index < len(self.tokens):
             token = self.tokens[index]
-            if index == old.start:
-                index = old.stop
-            elif token.kind == "word":
-                after = (token.lower, self._at(index + 1))
-                if into.order and after in (("instead", "of"), ("rather", "than")):
-                    break
-                index = max(index + 1, self._word(index, token))
-            elif token.kind == "mark":
-                if token.text in ":=" and into.order and not self.verb:
-                    self.verb, self.owned, self.verb_at = "is", True, index
-                    into.subject = list(into.order)
-                index += 1
-            else:
-                index = max(index + 1, self._typed(index, token))
-        self._name_labels()
+            read = {"word": self._word, "number": self._number, "mark": _skip}.get(token.kind)
+            index = max(index + 1, (read or self._typed)(index, token))
         self._turn_round()
         into.bag = frozenset(into.order)
         into.single = self._is_single()
@@ -414,17 +379,10 @@ class _ClauseReader:
     # -- typed values ------------------------------------------------------------------
 
     def _typed(self, index: int, token: Token) -> int:
-        value: Value | None = None
-        if token.kind == "number":
-            return self._number(index, token)
         if token.kind == "version":
-            named = self._at(index - 1).isalpha() and self._at(index - 1) != "version"
-            unit = self.into.order[-1] if self.into.order and named else ""
-            return self._version(index, unit)
-        if token.kind == "time":
-            value = _read_time(token.text)
-        elif token.kind not in ("url", "other", "code"):
-            value = _read_date(token.text, token.kind)
+            return self._version(index, "")
+        read = token.kind not in ("url", "other", "code")
+        value = _read_moment(token.text, token.kind) if read else None
         if value is None:
             self._add(token, token.lower, index)
         else:
@@ -433,10 +391,10 @@ class _ClauseReader:
 
     def _version(self, index: int, unit: str) -> int:
         text = self.tokens[index].text
-        bound = self._comparison(index, index + 1, of_version=True)
+        bound = self._bound(index, index + 1, older="most")
         parts, raw = _read_version(text), _read_float(text)
         self.into.values.append(
-            Value("version", text, unit=unit, comparison=bound, parts=parts, raw=raw)
+            Value("version", text, unit=unit, bound=bound, parts=parts, raw=raw)
         )
         return index + 1
 
@@ -455,7 +413,7 @@ class _ClauseReader:
         minutes = {"noon": 720.0, "midday": 720.0, "midnight": 0.0}.get(lower)
         month, weekday = month_number(lower) or None, weekday_number(lower)
         if minutes is not None:
-            self._keep_date(index, Value("time", token.text, low=minutes, high=minutes))
+            self._keep_date(index, Value("time", token.text, size=minutes))
         elif month or weekday is not None:
             self._keep_date(index, Value("date", token.text, parts=(None, month, None, weekday)))
         else:
@@ -476,7 +434,7 @@ class _ClauseReader:
     def _number(self, index: int, token: Token) -> int:
         plain = token.lower.removesuffix(token.glued)
         symbol = next((c for c in plain if c in "$€£¥₹"), "")
-        plain = plain.replace(symbol, "") if symbol else plain
+        plain = plain.replace(symbol, "")
         if not token.glued and not symbol:
             if len(plain) == 4 and plain[:2] in ("19", "20") and self._is_year(index):
                 year = Value("date", token.text, parts=(int(plain), None, None, None))
@@ -489,7 +447,7 @@ class _ClauseReader:
 
     def _is_year(self, index: int) -> bool:
         before = self._at(index - 1)
-        at_end = index + 1 >= len(self.tokens) or self.tokens[index + 1].kind == "mark"
+        at_end = not self._at(index + 1).isalpha()
         return before in WORDS.year_before or (before in WORDS.year_before_end and at_end)
 
     def _version_of(self, index: int, plain: str) -> str | None:
@@ -497,38 +455,33 @@ class _ClauseReader:
         before, after = self._at(index - 1), self._at(index + 1)
         if before in ("version", "release"):
             return ""
-        if not before or before in WORDS.labels or before in WORDS.fillers or before in UNITS:
+        if not before or before in WORDS.labels or (after.isalpha() and after not in _NOT_UNITS):
             return None
         previous = self.tokens[index - 1]
-        if previous.kind != "word" or (after.isalpha() and after not in _NOT_UNITS):
-            return None
         named = previous.text[0].isupper() and (index > 1 or "." in plain)
-        return self.into.order[-1] if (before in SORTS or named) and self.into.order else None
+        known = before in SORTS or (named and previous.kind == "word" and before not in UNITS)
+        return self.into.order[-1] if known and self.into.order else None
 
     def _amount(
         self, start: int, index: int, amount: float, *, glued: str = "", symbol: str = ""
     ) -> int:
         """Keep the number that stands from `start` to `index`, and give where its unit ends."""
         unit, factor, scale = UNITS[symbol][0] if symbol else "", 1.0, 1.0
-        if glued in SCALES and (symbol or glued in ("k", "b") or glued not in UNITS):
+        if glued in SCALES and (symbol or glued not in UNITS):
             scale = SCALES[glued]
         elif glued in UNITS:
             unit, factor = UNITS[glued]
-        elif glued:
-            unit = canonical(glued)
         end = index + 1
         if len(self._at(end)) > 1 and self._at(end) in SCALES:
             scale *= SCALES[self._at(end)]
             end += 1
-        if self._at(end) in ("of", "more", "extra"):
-            end += 1
         before, word = self._at(start - 1), self._at(end).rstrip(".")
         measure = UNITS.get(word) or UNITS.get(word.split("-")[0])
         if measure is not None and unit in ("", measure[0]):
-            unit, factor = measure[0], measure[1] if not unit else factor
+            unit, factor = measure[0], factor if unit else measure[1]
             end += 1
         elif not unit and len(word) > 1 and word not in _NOT_UNITS and word[0].isalpha():
-            reads = word in _VERBS and before.isalpha() and not self.verb  # "sensor 3 reads"
+            reads = word in _VERBS and not self.verb  # "sensor 3 reads"
             unit = "" if reads else canonical(word)  # "100 requests": it is a word too
         noun = end + (bool(unit) and unit == canonical(word))
         per = UNITS.get(self._at(noun + 1), ("", 0.0))
@@ -536,59 +489,35 @@ class _ClauseReader:
             if noun > end:
                 self._add(self.tokens[end], word, end)
             unit, factor, end = f"{unit}/s", factor / per[1], noun + 2
-        if not unit and before.isalpha() and before not in _NOT_UNITS and not self.verb:
-            self.labels.append((len(self.into.values), start))
-        size = amount * scale * factor
+        raw = amount * scale
         value = Value(
             "number",
             " ".join(token.text for token in self.tokens[start:end])[:60],
-            size,
-            size,
+            raw * factor,
             unit,
             before if before in WORDS.labels else "",
-            self._comparison(start, end),
-            raw=amount * scale,
+            self._bound(start, end, older="least"),
+            raw=raw,
         )
-        linked = start == self.ended or (start == self.ended + 1 and before == "and")
-        whole = self.into.values[-1] if self.into.values else value
-        measured = whole.unit == unit in ("duration", "length", "mass")
-        if linked and measured and factor < self.factor:
-            size += whole.low  # "2 hours 55 minutes" is one length
+        linked = self.ended in (start, start - (before == "and"))
+        if linked and unit in ("duration", "length", "mass") and self.into.values[-1].unit == unit:
+            whole = self.into.values.pop()  # "2 hours 55 minutes" is one length
             shown = f"{whole.shown} {value.shown}"[:60]
-            value = replace(self.into.values.pop(), shown=shown, low=size, high=size)
+            value = replace(whole, shown=shown, size=whole.size + value.size)
         self.into.values.append(value)
-        self.ended, self.factor = end, factor
+        self.ended = end
         return end
 
-    def _comparison(self, start: int, end: int, *, of_version: bool = False) -> Comparison:
-        word = self._at(end + 1)
-        if self._at(end) in ("or", "and"):
-            if word in WORDS.or_more or (word == "older" and not of_version):
-                return "least"
-            if word in WORDS.or_less or word == "older":
-                return "most"
+    def _bound(self, start: int, end: int, *, older: str) -> str:
+        """What leaves room for other values: "least" for "at least 3" and "3 or more"."""
+        more = self._at(end + 1) if self._at(end) in ("or", "and") else ""
+        if more == "older":
+            return older
         before = self._at(start - 1)
-        two = f"{self._at(start - 2)}-{before}"
-        for name in ("least", "most", "about"):
-            if two in _BOUNDS[name] or before in _BOUNDS[name]:
-                return name
-        return "exact"
+        said = {f"or-{more}", before, f"{self._at(start - 2)}-{before}"}
+        return next((name for name, words in _BOUNDS.items() if not words.isdisjoint(said)), "")
 
     # -- words -------------------------------------------------------------------------
-
-    def _old_value(self) -> range:
-        """The tokens of the old value in "from X to Y" and "replaced X with Y"."""
-        lowers = [token.lower for token in self.tokens]
-        for verb, link in (("replaced", "with"), ("replaced", "by"), ("swapped", "for")):
-            if verb in lowers and link in lowers[lowers.index(verb) :]:
-                start = lowers.index(verb) + 1
-                return range(start, lowers.index(link, start))
-        changes = any(word in WORDS.change_verbs or word in ("went", "gone") for word in lowers)
-        if "from" in lowers and changes:
-            start = lowers.index("from")
-            if "to" in lowers[start + 2 : start + 8]:
-                return range(start, lowers.index("to", start + 2) + 1)
-        return range(-1, -1)
 
     def _word(self, index: int, token: Token) -> int:
         into, lower = self.into, token.lower
@@ -648,10 +577,7 @@ class _ClauseReader:
         if not self.verb and lower in _VERBS:
             self.verb, self.verb_at = lower, index
             into.subject = list(into.order)
-            past_habit = into.past and f"{lower}s" in WORDS.single_verbs
-            self.single_verb = (
-                lower in WORDS.single_verbs or lower in WORDS.change_verbs or past_habit
-            )
+            self.single_verb = lower in WORDS.single_verbs or lower in WORDS.change_verbs
             into.scene = (
                 self.indefinite and lower in WORDS.copulas and self._at(index + 1) in WORDS.places
             )
@@ -683,15 +609,6 @@ class _ClauseReader:
         for topic in (sort or lower, word):
             if topic in EXCLUSIVE:
                 into.topics.add(topic)
-
-    def _name_labels(self) -> None:
-        """Numbers that name the subject ("sensor 3 reads …") are no values but names."""
-        for place, index in reversed(self.labels):
-            if self.verb and index < self.verb_at:
-                word = f"#{self.into.values.pop(place).shown}"
-                self.into.order.insert(0, word)
-                self.into.subject.insert(0, word)
-                self.into.names.add(word)
 
     def _is_single(self) -> bool:
         if self.single_verb:
@@ -726,6 +643,10 @@ class _ClauseReader:
             into.order = rest + into.order[: len(into.subject)]
             into.subject = rest
             self.owned = True
+
+
+def _skip(_index: int, _mark: Token) -> int:
+    return 0
 
 
 _HEADS = frozenset(canonical(word) for word in WORDS.attributes)
@@ -771,7 +692,8 @@ def read_statement(text: str) -> StatementReading:
 def _read_sentence(sentence: str, corrects: bool) -> Iterator[JudgedClause]:
     asserted = not sentence.rstrip().endswith("?") and P.hypothesis.match(sentence) is None
     parts: list[list[Token]] = [[]]
-    for token in split_tokens(sentence):
+    kept = P.old_value.sub(lambda found: found[1] or found[2], sentence)
+    for token in split_tokens(kept):
         if token.text == ";" or (token.lower in WORDS.clause_breaks and token.kind == "word"):
             parts.append([])
         else:
@@ -823,12 +745,6 @@ class Verdict:
     second_value: str = ""
     confidence: float = 0.0
     newer: Side = ""
-
-    def __post_init__(self) -> None:
-        require_choice(self.kind, get_args(VerdictKind), "kind")
-        require_choice(self.reason, get_args(Reason), "reason")
-        require_choice(self.newer, get_args(Side), "newer")
-        require_unit(self.confidence, "confidence")
 
     @property
     def conflicting(self) -> bool:
@@ -889,15 +805,12 @@ class _Pair:
     def _opposite_particles(self) -> list[tuple[str, str]]:
         """The first opposite that is made with a small word: "on" and "off"."""
         ours, theirs = self.first.particles, self.second.particles
-        for first, second in (
-            (self.ours, theirs), (ours, self.theirs), (ours - theirs, theirs - ours)
-        ):  # fmt: skip
-            for one in sorted(first):
-                for other in sorted(second):
-                    if opposite(one, other):
-                        self.ours.discard(one)
-                        self.theirs.discard(other)
-                        return [(one, other)]
+        for one in sorted(self.ours | (ours - theirs)):
+            for other in sorted(self.theirs | (theirs - ours)):
+                if opposite(one, other):
+                    self.ours.discard(one)
+                    self.theirs.discard(other)
+                    return [(one, other)]
         return []
 
     @property
@@ -1284,31 +1197,28 @@ def find_conflicts(
     """
     require_unit(least_confidence, "least_confidence")
     require_count(most, "most")
-    our_parts = list(_parts(ours))
-    their_parts = list(_parts(theirs))
+    our_parts, their_parts = list(_parts(ours)), list(_parts(theirs))
     by_word: dict[str, list[int]] = {}
     for place, (_, _, reading) in enumerate(their_parts):
         for word in reading.words:
             by_word.setdefault(word, []).append(place)
     keyed = [place for place, (_, part, _) in enumerate(their_parts) if part.key]
     found: list[Conflict] = []
-    for our_index, our_part, our_reading in our_parts:
-        shared = Counter(place for word in our_reading.words for place in by_word.get(word, ()))
+    for our_index, part, reading in our_parts:
+        shared = Counter(place for word in reading.words for place in by_word.get(word, ()))
         nearest = sorted(shared, key=lambda place: (-shared[place], place))[:MOST_CANDIDATES]
-        places = {*nearest, *(keyed[:MOST_CANDIDATES] if our_part.key else ())}
+        places = {*nearest, *(keyed[:MOST_CANDIDATES] if part.key else ())}
         for place in sorted(places):
-            their_index, their_part, their_reading = their_parts[place]
-            verdict = judge_readings(
-                our_part, our_reading, second=their_part, second_reading=their_reading
-            )
-            if verdict.conflicting and verdict.confidence >= least_confidence:
+            index, other, read = their_parts[place]
+            said = judge_readings(part, reading, second=other, second_reading=read)
+            if said.conflicting and said.confidence >= least_confidence:
                 found.append(
                     Conflict(
-                        ours=our_part,
-                        theirs=their_part,
-                        verdict=verdict,
+                        ours=part,
+                        theirs=other,
+                        verdict=said,
                         our_index=our_index,
-                        their_index=their_index,
+                        their_index=index,
                     )
                 )
     found.sort(key=lambda conflict: -conflict.verdict.confidence)

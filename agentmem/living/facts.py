@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
 from agentmem.base.errors import InvalidInput
@@ -108,6 +108,14 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatedEpisode(Episode):
+    """A decision or a fixed error, and where a text states it; kept as a plain episode."""
+
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
     """A way things are done here: when `trigger`, write `template`; `hint` says why or how."""
 
@@ -152,14 +160,14 @@ class MemoryFields:
 
 def to_memory_fields(record: Record) -> MemoryFields:
     """What to store for `record`; `from_memory` of such a row gives the record back (L1)."""
-    data: dict[str, Any] = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    more: dict[str, Any] = {}
     match record:
         case Fact():
             kind, title = "fact", record.key
             parts = [record.text or f"{record.key}: {record.value}"]
         case Episode():
             kind, title, parts = "episode", record.title, [record.title, record.narrative]
-            data["artifacts"] = [[one.kind, one.reference] for one in record.artifacts]
+            more = {"artifacts": [[one.kind, one.reference] for one in record.artifacts]}
         case Pattern():
             kind, title = "pattern", record.trigger
             parts = [f"When: {record.trigger}", record.template, record.hint]
@@ -167,12 +175,13 @@ def to_memory_fields(record: Record) -> MemoryFields:
             kind, title = "workflow", record.trigger
             steps = "\n".join(f"{number}. {step}" for number, step in enumerate(record.steps, 1))
             parts = [f"When: {record.trigger}\n\n{steps}".strip()]
-            data |= {"steps": list(record.steps), "details": dict(record.details)}
+            more = {"steps": list(record.steps), "details": dict(record.details)}
+    plain = {name: getattr(record, name) for name in _RECORDS[kind].__dataclass_fields__}
     return MemoryFields(
         kind=kind,
         text="\n\n".join(filter(None, parts)),
         title=title,
-        metadata=MappingProxyType({RECORD: data}),
+        metadata=MappingProxyType({RECORD: {**plain, **more}}),
     )
 
 
@@ -257,11 +266,6 @@ def is_own(sentence: str) -> bool:
 def is_spoken_by_other(sentence: str) -> bool:
     """Whether a name and a colon stand before what is said: "Bob: we use MySQL now"."""
     return P.speaker.match(sentence) is not None and P.labelled.match(sentence) is None
-
-
-def points_at_something(sentence: str) -> bool:
-    """Whether it speaks of "this function" or "these lines", which nobody knows later."""
-    return P.pointed.search(sentence) is not None
 
 
 # ----------------------------------------------------------------------------
@@ -378,11 +382,6 @@ def is_typed(value: str) -> bool:
     )
 
 
-def has_unit(value: str) -> bool:
-    """Whether a value is an amount of something: "900 euros", "80%", not a bare number."""
-    return P.unit.match(value) is not None
-
-
 def date_sort(value: str) -> str | None:
     """Whether a value says when: a "time", a "day" of the week or a "date"."""
     if P.clock.search(value):
@@ -460,15 +459,31 @@ def is_person(value: str) -> bool:
 # What a clause speaks of: subjects that can stand in a key, and the keys made of them.
 
 
-Found = tuple[str, float] | None
-"""The key of a fact and how sure it is."""
-Reader = Callable[[re.Match[str]], Found]
+class Matched(NamedTuple):
+    """What a rule finds in a clause: a subject that can stand in a key, and what is said of it."""
+
+    match: re.Match[str]
+    subject: str
+    value: str
+    words: list[str]
+    """The words of the subject as keys have them."""
+
+    def part(self, name: str) -> str:
+        """What another part of the rule found, or ""."""
+        return (self.match.groupdict().get(name) or "").strip()
 
 
-def value_of(match: re.Match[str]) -> str:
-    """The value of a match, without what goes around it."""
+Reader = Callable[[Matched], str]
+"""Gives the key of the fact that was found, or "" if there is none."""
+
+
+def matched(match: re.Match[str]) -> Matched | None:
+    """What was found, or None when its subject is no name of a thing or nothing is said of it."""
+    subject = subject_of(match.groupdict().get("s") or "we")
     begin, end = value_span(match.string, match.start("v"), match.end("v"))
-    return match.string[begin:end]
+    if subject is None or begin >= end:
+        return None
+    return Matched(match, subject, match.string[begin:end], key_words(subject))
 
 
 def subject_of(text: str) -> str | None:
@@ -499,292 +514,190 @@ def dated_key(subject: str, value: str) -> str:
 
 
 # ----------------------------------------------------------------------------
-# Readers of facts that are amounts: when, how often, how many, how large, at most.
-
-
-def read_scheduled(match: re.Match[str]) -> Found:
-    """When something happens: on a day, at a time, or how often."""
-    subject, value = subject_of(match["s"]), value_of(match)
-    if not subject or not key_words(subject) or not value or subject.lower() in W.ephemeral:
-        return None
-    sort = date_sort(value)
-    if sort is None:
-        return _repeated(subject, value)
-    return fact_key(subject, "" if key_words(subject)[-1] in W.dated else sort), 0.85
-
-
-def _repeated(subject: str, value: str) -> Found:
-    if not P.often.match(value) or not is_typed(value):
-        return None
-    return fact_key(subject, "frequency"), 0.85
-
-
-def read_done_on(match: re.Match[str]) -> Found:
-    """ "We deploy every Tuesday": when or how often we do it."""
-    value = value_of(match)
-    what = {"meet": "meeting", "back up": "backup", "ship": "release"}.get(
-        match["s"].lower(), match["s"]
-    )
-    sort = date_sort(value)
-    return (fact_key(what, sort), 0.85) if sort else _repeated(what, value)
-
-
-def read_counted(match: re.Match[str]) -> Found:
-    """ "Our team has seven engineers": how many of what."""
-    groups = match.groupdict()
-    subject = "" if groups.get("s") is None else subject_of(match["s"])
-    words = value_of(match).split()
-    if subject is None or len(words) < 2:
-        return None
-    things = key_words(" ".join(words[1:]))
-    if not things or not NOT_COUNTED.isdisjoint((things[0], things[-1])) or things[0] in W.opinions:
-        return None
-    where = groups.get("where") or ""
-    return fact_key(f"{subject} {where} {' '.join(words[1:])}", "count"), 0.75
-
-
-def read_limit(match: re.Match[str]) -> Found:
-    """ "The free plan allows up to 3 projects": the limit on them."""
-    subject, value = subject_of(match["s"]), value_of(match)
-    if subject is None:
-        return None
-    unit = [word for word in key_words(value) if word.isalpha()]
-    things = unit[-1:] if match.groupdict().get("holds") and unit else []
-    return fact_key(subject, " ".join(["limit", *things])), 0.8
-
-
-def read_bound(match: re.Match[str]) -> Found:
-    """ "Coverage must be at least 80%"."""
-    subject, value = subject_of(match["s"]), value_of(match)
-    if not subject or not is_typed(value):
-        return None
-    least = match["bound"].lower() in ("at least", "above", "over", "more than", "no less than")
-    return fact_key(subject, "minimum" if least else "maximum"), 0.8
-
-
-def read_size(match: re.Match[str]) -> Found:
-    """ "I'm 182 cm tall", "the pool is 20 m long"."""
-    subject = subject_of(match["s"])
-    if subject is None:
-        return None
-    attribute = {"tall": "height", "high": "height", "long": "length", "wide": "width"}
-    word = match["how"].lower()
-    return fact_key(subject, attribute.get(word, word)), 0.8
-
-
-def read_age(match: re.Match[str]) -> Found:
-    """ "My son is 6": for a person or a pet a bare number is the age."""
-    subject = subject_of(match["s"])
-    words = key_words(subject or "")
-    if subject is None or (subject and words and words[-1] not in PEOPLE | PETS):
-        return None
-    return fact_key(subject, "age"), 0.85
-
-
-def read_set_to(match: re.Match[str]) -> Found:
-    """ "The retry limit was raised from 3 to 5"."""
-    subject = subject_of(match["s"])
-    if not subject:
-        return None
-    return dated_key(subject, value_of(match)), 0.85
-
-
-# ----------------------------------------------------------------------------
-# What a matched clause states: each reader gives the key of the fact, or None if there is none.
+# What a matched clause states: each reader gives the key of the fact.
 #
 # A pattern is generous, its reader strict: it asks whether the subject names a
 # thing, and whether the value is of a sort that the attribute can have.
 
 
-def with_attribute(
-    attribute: str, *, typed: bool = False, fits: Callable[[str], bool] | None = None
-) -> Reader:
+def read_scheduled(found: Matched) -> str:
+    """When something happens, or we do it: on a day, at a time, or how often."""
+    events = {"meet": "meeting", "back up": "backup", "ship": "release"}
+    what = events.get(found.subject.lower(), found.subject)
+    words = key_words(what)
+    if not words or what.lower() in W.ephemeral:
+        return ""
+    if sort := date_sort(found.value):
+        return fact_key(what, "" if words[-1] in W.dated else sort)
+    often = P.often.match(found.value) and is_typed(found.value)
+    return fact_key(what, "frequency") if often else ""
+
+
+def read_counted(found: Matched) -> str:
+    """ "Our team has seven engineers": how many of what."""
+    counted = " ".join(found.value.split()[1:])
+    things = key_words(counted)
+    if not things or not NOT_COUNTED.isdisjoint((things[0], things[-1])) or things[0] in W.opinions:
+        return ""
+    return fact_key(f"{found.subject} {found.part('where')} {counted}", "count")
+
+
+def read_limit(found: Matched) -> str:
+    """ "The free plan allows up to 3 projects": the limit on them."""
+    unit = [word for word in key_words(found.value) if word.isalpha()]
+    things = unit[-1:] if found.part("holds") else []
+    return fact_key(found.subject, " ".join(["limit", *things]))
+
+
+def read_age(found: Matched) -> str:
+    """ "My son is 6": for a person or a pet a bare number is the age."""
+    grows = not found.words or found.words[-1] in PEOPLE | PETS
+    return fact_key(found.subject, "age") if grows else ""
+
+
+def read_set_to(found: Matched) -> str:
+    """ "The retry limit was raised from 3 to 5"."""
+    return dated_key(found.subject, found.value) if found.subject else ""
+
+
+def with_attribute(attribute: str, fits: Callable[[str], bool]) -> Reader:
     """A reader for rules whose attribute is fixed: "lives in" is always the location."""
 
-    def read(match: re.Match[str]) -> Found:
-        subject, value = subject_of(match["s"]), value_of(match)
-        if subject is None or not value or (typed and not is_typed(value)):
-            return None
-        if fits is not None and not fits(value):
-            return None
-        if not typed and value.split()[0].lower() in W.opinions - {"my", "his", "her"}:
-            return None
-        return fact_key(subject, attribute), 0.8
+    def read(found: Matched) -> str:
+        first = found.value.split()[0].lower()
+        opinion = fits is not is_typed and first in W.opinions - {"my", "his", "her"}
+        return "" if opinion or not fits(found.value) else fact_key(found.subject, attribute)
 
     return read
 
 
-def read_name(match: re.Match[str]) -> Found:
+def read_name(found: Matched) -> str:
     """ "My sister is called Ana": for a role of which there is one, the role alone is the key."""
-    subject, value = subject_of(match["s"]), value_of(match)
-    if not value or value.split()[0].lower() in W.opinions:
-        return None
-    if subject is None:
-        return None
-    words = key_words(subject)
-    if words and words[-1] in ROLES:
-        return fact_key(subject), 0.8
-    return fact_key(subject, "name"), 0.8
+    if found.value.split()[0].lower() in W.opinions:
+        return ""
+    return fact_key(found.subject, "" if {*found.words[-1:]} & ROLES else "name")
 
 
-def read_with_value(verb: str) -> Reader:
+def with_value(verb: str) -> Reader:
     """A reader for what one may have many of: the value is in the key, so that none is replaced."""
 
-    def read(match: re.Match[str]) -> Found:
-        subject, value = subject_of(match["s"]), value_of(match)
-        words = key_words(value)
-        if subject is None or not words or len(value.split()) > 6:
-            return None
-        if verb in ("like", "dislike") and (not subject or P.pronoun.match(value)):
-            return None  # what somebody likes themselves is a preference
-        return fact_key(subject, " ".join([verb, *words])), 0.75
+    def read(found: Matched) -> str:
+        words = key_words(found.value)
+        preference = verb in ("like", "dislike") and not found.subject  # what one likes oneself
+        if not words or preference or len(found.value.split()) > 6:
+            return ""
+        return fact_key(found.subject, " ".join([verb, *words]))
 
     return read
 
 
-def read_used(match: re.Match[str]) -> Found:
+def read_used(found: Matched) -> str:
     """ "We use Postgres for billing": the sort of thing, and what for if that is another thing."""
-    subject, value = subject_of(match["s"]), value_of(match)
-    if subject is None or not value:
-        return None
-    groups = match.groupdict()
-    role = [word for word in key_words(groups.get("role") or "") if word not in W.opinions]
+    subject, value, how = found.subject, found.value, found.part("how").lower()
+    role = [word for word in key_words(found.part("role")) if word not in W.opinions]
+    if len(role) > 3:
+        role = []
     if sort := sort_of(value):
-        if sort == "ci" and key_words(subject) in (["pipeline"], ["build"]):
+        if sort == "ci" and found.words in (["pipeline"], ["build"]):
             subject = ""
-        return fact_key(subject, " ".join({sort, *_other_than(sort, role)})), 0.85
-    if not groups.get("use") or date_sort(value):
-        return None  # "we run on coffee"
-    if role and len(role) <= 3 and is_name(value) and not P.no_value.match(match["v"].strip()):
-        plain = (groups.get("how") or "for").lower() in ("for", "as") and len(value.split()) == 1
-        if plain or not value.islower():
-            return fact_key(subject, " ".join(role)), 0.8
-    if value.islower() and (groups.get("how") or "").startswith("to"):
-        return None  # "I use pictures to remember"
-    return _named_use(subject, value, match["v"])
-
-
-def _other_than(sort: str, role: list[str]) -> list[str]:
-    """The words of a role that say more than the sort does: "caching" says "cache"."""
-    if not role or role[-1] in {*sort.split("-"), "project", "work", "everything"}:
-        return []
-    return role if len(role) <= 3 else []
-
-
-def _named_use(subject: str, value: str, said: str) -> Found:
+        if {*role[-1:]} & {*sort.split("-"), "project", "work", "everything"}:
+            role = []  # "caching" says "cache"
+        return fact_key(subject, " ".join({sort, *role}))
     named = [word for word in value.split() if not word[0].isdigit()]
-    if P.no_value.match(said.strip()) or not is_name(value) or not named:
-        return None
-    if value.islower() and len(named) > 1:
-        return None  # "we use the time", not the name of a thing
-    return fact_key(subject, " ".join(["uses", *key_words(" ".join(named))])), 0.6
+    vague = P.no_value.match(found.part("v")) or not is_name(value) or not named
+    if not found.part("use") or date_sort(value) or vague:
+        return ""  # "we run on coffee"
+    small = value.islower()
+    if role and (not small or (how in ("", "for", "as") and len(value.split()) == 1)):
+        return fact_key(subject, " ".join(role))
+    if small and (how.startswith("to") or len(named) > 1):
+        return ""  # "I use pictures to remember", "we use the time"
+    return fact_key(subject, " ".join(["uses", *key_words(" ".join(named))]))
 
 
-def read_tool(match: re.Match[str]) -> Found:
+def read_tool(found: Matched) -> str:
     """ "We deploy with Helm", "code is formatted with ruff": the tool of that work."""
-    groups = match.groupdict()
-    subject = "" if groups.get("s") is None else subject_of(match["s"])
-    value = value_of(match)
-    if subject is None or not value or not is_name(value) or P.pronoun.match(value):
-        return None
-    verb = P.told["tables"]["work"].get(match["verb"].lower(), match["verb"].lower())
-    what = key_words(f"{subject} {groups.get('object') or ''}")
+    if not is_name(found.value):
+        return ""
+    said = found.part("verb").lower()
+    verb = P.told["tables"]["work"].get(said, said)
+    what = key_words(f"{found.subject} {found.part('object')}")
+    if sort := sort_of(found.value):
+        return sort if verb != "cache" else " ".join(sorted({sort, *what}))
     work = [] if verb == "run" else [normal_word(verb)]
-    if sort := sort_of(value):
-        return (sort if verb != "cache" else " ".join(sorted({sort, *what}))), 0.85
-    return fact_key(" ".join(what), " ".join(["tool", *work])), 0.75
+    return fact_key(" ".join(what), " ".join(["tool", *work]))
 
 
-def read_changed(match: re.Match[str]) -> Found:
+def read_changed(found: Matched) -> str:
     """ "We moved from Jenkins to Drone": of the sort that either of them has."""
-    subject = subject_of(match["s"])
-    if subject is None:
-        return None
-    value = value_of(match)
-    groups = match.groupdict()
-    if sort := sort_of(value) or sort_of(groups.get("old") or ""):
-        return fact_key(subject, sort), 0.85
-    moved = re.search(r"\b(?:moved|relocated)\b", match[0], _FLAGS)
-    if moved and value[:1].isupper() and not is_typed(value) and not groups.get("object"):
-        return fact_key(subject, "location"), 0.75
-    if subject and is_typed(value):
-        return dated_key(subject, value), 0.8
-    return None
+    subject, value = found.subject, found.value
+    if sort := sort_of(value) or sort_of(found.part("old")):
+        return fact_key(subject, sort)
+    if is_typed(value):
+        return dated_key(subject, value) if subject else ""
+    moved = re.search(r"\b(?:moved|relocated)\b", found.match[0], _FLAGS)
+    placed = moved and value[:1].isupper() and not found.part("object")
+    return fact_key(subject, "location") if placed else ""
 
 
-def read_place(match: re.Match[str]) -> Found:
+def read_place(found: Matched) -> str:
     """ "The office is on the third floor": where a thing is, if that can be a place."""
-    said = match["s"].strip()
-    subject, value = subject_of(said), value_of(match)
-    if not subject or not value or P.for_now.search(match.string):
-        return None
-    if is_path(value):
-        return fact_key(subject, "location"), 0.8
-    hidden = match["at"].lower() in ("under", "behind", "inside")
-    if not P.determined.match(said) or not (hidden or is_place(match["v"].strip())):
-        return None
-    words = key_words(subject)
-    if not words or words[-1] in NO_HEADS or (words[-1] in HEADS and words[-1] not in W.where):
-        return None
-    return fact_key(subject, "location"), 0.75
+    if not found.words or P.for_now.search(found.match.string):
+        return ""
+    if not is_path(found.value):
+        hidden = found.part("at").lower() in ("under", "behind", "inside")
+        head = found.words[-1]
+        unplaced = head in NO_HEADS or (head in HEADS and head not in W.where)
+        if unplaced or not P.determined.match(found.part("s")):
+            return ""
+        if not hidden and not is_place(found.part("v")):
+            return ""
+    return fact_key(found.subject, "location")
 
 
-def read_form(match: re.Match[str]) -> Found:
+def read_form(found: Matched) -> str:
     """ "Table names are in snake_case", "the docs are in English"."""
-    subject = subject_of(match["s"])
-    if not subject:
-        return None
-    return fact_key(subject, FORMS[match["v"].lower()]), 0.8
+    return fact_key(found.subject, FORMS[found.part("v").lower()]) if found.subject else ""
 
 
-def read_state(match: re.Match[str]) -> Found:
+def read_state(found: Matched) -> str:
     """ "The repo is private": a state out of a few that exclude each other."""
-    said = match["s"].strip()
-    subject = subject_of(said)
-    attribute = STATES.get(match["v"].lower())
-    if subject is None or attribute is None:
-        return None
-    personal = attribute in ("diet", "marital-status", "handedness", "condition", "pregnancy")
-    if not subject:
-        alone = re.match(r"i\b", said, _FLAGS) is not None
-        return (attribute, 0.8) if personal and alone else None
-    if not (P.determined.match(said) or said[:1].isupper()) or key_words(subject)[-1:] == []:
-        return None
-    return fact_key(subject, attribute), 0.75
+    said, attribute = found.part("s"), STATES.get(found.part("v").lower(), "")
+    if not found.subject:
+        personal = attribute in ("diet", "marital-status", "handedness", "condition", "pregnancy")
+        return attribute if personal and re.match(r"i\b", said, _FLAGS) else ""
+    if not found.words or not (P.determined.match(said) or said[:1].isupper()):
+        return ""
+    return fact_key(found.subject, attribute) if attribute else ""
 
 
-def read_attribute(match: re.Match[str]) -> Found:
+def read_attribute(found: Matched) -> str:
     """ "The retry limit is 3": the subject names an attribute, or the value is an amount."""
-    subject = subject_of(match["s"])
-    value = value_of(match)
-    words = key_words(subject or "")
-    if not subject or not words or not value or "variable" in words:
-        return None
-    before_of = key_words(P.after_name.split(subject)[0])
-    head = (before_of or words)[-1]
-    if _is_secret(before_of or words):
-        return None
-    if head in NO_HEADS or re.search(r"\b(?:is|are|was|were|has|have)\b", value, _FLAGS):
-        return None
+    subject, value, words = found.subject, found.value, found.words
+    if not words or "variable" in words:
+        return ""
+    named = key_words(P.after_name.split(subject)[0]) or words
+    head = named[-1]
+    if _is_secret(named) or head in NO_HEADS:
+        return ""
+    if re.search(r"\b(?:is|are|was|were|has|have)\b", value, _FLAGS):
+        return ""
     if "on-call" in words:
-        return ("on-call", 0.85) if is_person(value) else None
-    one_valued = head in HEADS or any(word in DEFINITE_WORDS for word in words)
+        return "on-call" if is_person(value) else ""
+    one_valued = head in HEADS or not DEFINITE_WORDS.isdisjoint(words)
     if is_typed(value):
         return _amount(subject, value, words, one_valued)
     if (sort := sort_of(value)) and sort.split("-")[-1] == head:
-        if words == sort.split("-"):
-            return sort, 0.85
-        return fact_key(subject), 0.85
+        return sort if words == sort.split("-") else fact_key(subject)
     if SORTS.get(value.split()[-1].lower()) == "color" and head not in ("color", "theme"):
         owned = P.owned.search(subject) and len(value.split()) <= 2
-        return (fact_key(subject, "color"), 0.8) if owned else None
-    one_valued = one_valued or _is_agent(head, words, value)
-    return _plain_value(subject, value) if one_valued else None
+        return fact_key(subject, "color") if owned else ""
+    return fact_key(subject) if (one_valued or _is_agent(words, value)) and is_plain(value) else ""
 
 
-def _is_agent(head: str, words: list[str], value: str) -> bool:
+def _is_agent(words: list[str], value: str) -> bool:
     """ "Our bug tracker is Jira": what does some work, and the name of it."""
-    if head in PEOPLE or not head.endswith(("er", "or")) or len(words) < 2:
+    if words[-1] in PEOPLE or not words[-1].endswith(("er", "or")) or len(words) < 2:
         return False
     return is_person(value) and len(value.split()) <= 3
 
@@ -796,62 +709,47 @@ def _is_secret(words: list[str]) -> bool:
     return words[-1] in W.secrets
 
 
-def _amount(subject: str, value: str, words: list[str], one_valued: bool) -> Found:
-    first = value.split(maxsplit=1)[0].lower()
-    if not (one_valued or P.owned.search(subject) or len(words) > 1 or has_unit(value)):
-        return None
-    if not one_valued and (first in W.opinions or first in W.prepositions or first.endswith("ed")):
-        return None
-    if len(words) == 1 and not one_valued and not P.determined.match(subject):
-        return None
+def _amount(subject: str, value: str, words: list[str], one_valued: bool) -> str:
     if words[-1] in PEOPLE | PETS or P.relative.search(value):
-        return None  # "my sister is one of a kind", "the moon is 384,000 km away"
-    return dated_key(subject, value), 0.9
+        return ""  # "my sister is one of a kind", "the moon is 384,000 km away"
+    if not one_valued:
+        first = value.split(maxsplit=1)[0].lower()
+        owned = P.owned.search(subject) or len(words) > 1 or P.unit.match(value)
+        bare = len(words) == 1 and not P.determined.match(subject)
+        if not owned or bare or first in W.opinions | W.prepositions or first.endswith("ed"):
+            return ""
+    return dated_key(subject, value)
 
 
-def _plain_value(subject: str, value: str) -> Found:
-    words = value.split()
-    first = words[0].lower()
-    if len(words) > 4 or first in W.opinions or first in W.prepositions or first in W.no_subject:
-        return None
-    if words[-1].lower() in W.passing_states:
-        return None
-    if first.endswith("ing") and value.islower():
-        return None
-    return fact_key(subject), 0.9
+def is_plain(value: str) -> bool:
+    """Whether a value is a few words that say what something is, not how it is just now."""
+    words = value.lower().split()
+    doing = words[0].endswith("ing") and value.islower()
+    states = W.opinions | W.prepositions | W.no_subject
+    return not (len(words) > 4 or words[0] in states or words[-1] in W.passing_states or doing)
 
 
-def read_turned_round(match: re.Match[str]) -> Found:
+def read_turned_round(found: Matched) -> str:
     """ "Postgres is our database": the value comes first."""
-    value = match["v"].strip()
-    attribute = P.value_end.split(match["s"])[0]
+    attribute = P.value_end.split(found.part("s"))[0]
     words = key_words(P.after_name.split(attribute)[0])
-    if not words or key_words(value)[-1:] == []:
-        return None
-    if words[-1] in (PEOPLE | PETS) - ROLES and is_person(value):
+    if not words or not key_words(found.value):
+        return ""
+    if words[-1] in (PEOPLE | PETS) - ROLES and is_person(found.value):
         alone = len(words) == 1 or words[0] in ("older", "younger", "eldest", "little", "big")
-        return (fact_key(attribute, "name"), 0.75) if alone else None
-    if words[-1] not in HEADS or words[-1] in NO_HEADS:
-        return None
-    return fact_key(attribute), 0.85
+        return fact_key(attribute, "name") if alone else ""
+    return fact_key(attribute) if words[-1] in HEADS - NO_HEADS else ""
 
 
-def read_led(match: re.Match[str]) -> Found:
+def read_led(found: Matched) -> str:
     """ "Maria leads the platform team"."""
-    attribute = P.told["tables"]["leading"][re.sub(r"^are ", "is ", match["verb"].lower())]
-    value = match["v"].strip()
-    what = P.value_end.split(match["s"])[0]
-    if not value[:1].isupper() or P.pronoun.match(value) or len(value.split()) > 3:
-        return None
+    attribute = P.told["tables"]["leading"][found.part("verb").lower()]
+    value = found.part("v")
+    if not value[:1].isupper() or len(value.split()) > 3:
+        return ""
     if P.no_value.match(value) and attribute != "owner":
-        return None
-    return fact_key(what, attribute), 0.8
-
-
-def read_on_call(match: re.Match[str]) -> Found:
-    """ "Tomasz is on call this week"."""
-    who = match["v"].strip()
-    return ("on-call", 0.8) if is_person(who) and not P.pronoun.match(who) else None
+        return ""
+    return fact_key(P.value_end.split(found.part("s"))[0], attribute)
 
 
 # ----------------------------------------------------------------------------
@@ -861,12 +759,15 @@ def read_on_call(match: re.Match[str]) -> Found:
 _READERS: dict[str, Reader] = {
     read.__name__.removeprefix("read_"): read
     for read in (
-        read_age, read_attribute, read_bound, read_changed, read_counted, read_done_on, read_form,
-        read_led, read_limit, read_name, read_on_call, read_place, read_scheduled,
-        read_set_to, read_size, read_state, read_tool, read_turned_round, read_used,
+        read_age, read_attribute, read_changed, read_counted, read_form, read_led, read_limit,
+        read_name, read_place, read_scheduled, read_set_to, read_state, read_tool,
+        read_turned_round, read_used,
     )
 }  # fmt: skip
-_FITTING = {one.__name__: one for one in (is_duration, is_name, is_place, is_subject)}
+_FITTING: dict[str, Callable[[str], bool]] = {
+    "attribute": bool, "duration": is_duration, "name": is_name, "person": is_person,
+    "place": is_place, "subject": is_subject, "typed": is_typed,
+}  # fmt: skip
 
 
 def _reader(told: str) -> Reader:
@@ -874,9 +775,7 @@ def _reader(told: str) -> Reader:
     name, _, attribute = told.partition(" ")
     if not attribute:
         return _READERS[name]
-    if name == "with":
-        return read_with_value(attribute)
-    return with_attribute(attribute, typed=name == "typed", fits=_FITTING.get(name))
+    return with_value(attribute) if name == "with" else with_attribute(attribute, _FITTING[name])
 
 
 @lru_cache(maxsize=1)
@@ -907,6 +806,8 @@ def rules_for(clause: str) -> Iterator[tuple[re.Pattern[str], Reader]]:
 
 LONGEST_VALUE = 80
 MOST_VALUE_WORDS = 8
+RULE_CONFIDENCE = 0.85
+"""How sure a fact is that a rule found; one that is said as a belief is less so."""
 
 
 def stated_fact(clause: str) -> tuple[str, str, float, bool] | None:
@@ -924,13 +825,12 @@ def stated_fact(clause: str) -> tuple[str, str, float, bool] | None:
         return None
     for pattern, read in rules_for(body):
         match = pattern.match(body)
-        found = read(match) if match is not None else None
-        if match is None or found is None or not found[0]:
-            continue
-        value = " ".join(value_of(match).split())
-        if not _is_short(value) or P.pronoun.match(value):
-            return None
-        return found[0], value, round(found[1] * (0.6 if belief else 1.0), 4), ended
+        found = None if match is None else matched(match)
+        if found is not None and (key := read(found)):
+            value = " ".join(found.value.split())
+            if not _is_short(value) or P.pronoun.match(value):
+                return None
+            return key, value, round(RULE_CONFIDENCE * (0.6 if belief else 1.0), 4), ended
     return None
 
 
@@ -955,24 +855,9 @@ TITLE_CHARACTERS = 80
 TRIMMED = " \t\n\r.,;:—–-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """Something that was decided, in words of the text, and why if that was said."""
-
-    title: str
-    narrative: str
-    reason: str = ""
-    start: int = 0
-    end: int = 0
-
-    def to_episode(self) -> Episode:
-        """The same as an episode that can be stored."""
-        return Episode(
-            title=self.title, narrative=self.narrative, reason=self.reason, sort="decision"
-        )
-
-
-def stated_decision(text: str, span: Span, following: Span | None) -> tuple[Decision | None, int]:
+def stated_decision(
+    text: str, span: Span, following: Span | None
+) -> tuple[StatedEpisode | None, int]:
     """The decision in a sentence, and how many sentences it takes with its reason."""
     sentence = text[slice(*span)]
     if is_question(sentence) or is_spoken_by_other(sentence):
@@ -988,10 +873,7 @@ def stated_decision(text: str, span: Span, following: Span | None) -> tuple[Deci
     what, reason = what.strip(TRIMMED), reason.strip(TRIMMED)
     if (needs_reason and not reason) or not _is_decision(what, reason):
         return None, 1
-    made = Decision(
-        title=title_of(what), narrative=text[span[0] : end], reason=reason, start=span[0], end=end
-    )
-    return made, used
+    return decision_of(what, reason, text, (span[0], end)), used
 
 
 def _stated_decisions_read(sentence: str) -> tuple[str, str, bool] | None:
@@ -1055,32 +937,20 @@ def title_of(text: str) -> str:
     return text[: cut if cut > TITLE_CHARACTERS // 2 else TITLE_CHARACTERS].rstrip(TRIMMED) + "…"
 
 
+def decision_of(what: str, reason: str, text: str, span: Span) -> StatedEpisode:
+    """What was decided in a part of a text, and why if that was said."""
+    start, end = span
+    told = text[start:end]
+    return StatedEpisode(
+        title=title_of(what), narrative=told, reason=reason, sort="decision", start=start, end=end
+    )
+
+
 # ----------------------------------------------------------------------------
 # Find an error and what fixed it, in one sentence or in two or three that follow each other.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorFix:
-    """An error that was met and what fixed it."""
-
-    error: str
-    fix: str
-    narrative: str = ""
-    start: int = 0
-    end: int = 0
-
-    def to_episode(self) -> Episode:
-        """The same as an episode that can be stored."""
-        return Episode(
-            title=title_of(self.error),
-            narrative=self.narrative,
-            sort="error",
-            error=self.error,
-            fix=self.fix,
-        )
-
-
-def stated_fix(text: str, spans: Sequence[Span], place: int) -> tuple[ErrorFix | None, int]:
+def stated_fix(text: str, spans: Sequence[Span], place: int) -> tuple[StatedEpisode | None, int]:
     """The error and its fix that begin with a sentence, and how many sentences that took."""
     span = spans[place]
     sentence = text[slice(*span)]
@@ -1124,12 +994,21 @@ def _in_one(sentence: str) -> tuple[str, str] | None:
     return None
 
 
-def _made(text: str, span: Span, error: str, fix: str) -> ErrorFix | None:
+def _made(text: str, span: Span, error: str, fix: str) -> StatedEpisode | None:
     error = P.error_tail.sub("", P.error_label.sub("", error).strip(TRIMMED))
     fix = P.fix_tail.sub("", P.fix_label.sub("", fix.strip(TRIMMED))).strip(TRIMMED)
     if not error or not fix or P.not_yet.search(fix):
         return None
-    return ErrorFix(error=error, fix=fix, narrative=text[slice(*span)], start=span[0], end=span[1])
+    return fix_of(error, fix, text, span)
+
+
+def fix_of(error: str, fix: str, text: str, span: Span) -> StatedEpisode:
+    """An error that a part of a text tells of, and what fixed it."""
+    start, end = span
+    told, title = text[start:end], title_of(error)
+    return StatedEpisode(
+        title=title, narrative=told, sort="error", error=error, fix=fix, start=start, end=end
+    )
 
 
 LONGEST_SENTENCE = 600
@@ -1143,8 +1022,17 @@ class Extracted:
     """All that one text states; offsets are positions in that text."""
 
     facts: tuple[Fact, ...] = ()
-    decisions: tuple[Decision, ...] = ()
-    fixes: tuple[ErrorFix, ...] = ()
+    episodes: tuple[StatedEpisode, ...] = ()
+
+    @property
+    def decisions(self) -> tuple[StatedEpisode, ...]:
+        """What was decided."""
+        return tuple(one for one in self.episodes if one.sort == "decision")
+
+    @property
+    def fixes(self) -> tuple[StatedEpisode, ...]:
+        """Errors and what fixed them."""
+        return tuple(one for one in self.episodes if one.sort == "error")
 
 
 def extract(text: str, *, beside_requests: bool = False) -> Extracted:
@@ -1162,23 +1050,20 @@ def extract(text: str, *, beside_requests: bool = False) -> Extracted:
     spans = list(statements(own))
     asked = not beside_requests and any(_asks(own[slice(*span)]) for span in spans)
     facts: list[Fact] = []
-    decisions: list[Decision] = []
-    fixes: list[ErrorFix] = []
+    episodes: list[StatedEpisode] = []
     place = 0
     while place < len(spans):
         following = spans[place + 1] if place + 1 < len(spans) else None
         fix, used = stated_fix(own, spans, place)
-        decision, used_too = stated_decision(own, spans[place], following)
         if fix is not None:
-            fixes.append(fix)
-        elif decision is not None:
-            decisions.append(decision)
-            used = used_too
-        if fix is None:
+            episodes.append(fix)
+        else:
+            decision, used = stated_decision(own, spans[place], following)
+            episodes += [] if decision is None else [decision]
             stated = _facts(own, *spans[place], text)
             facts += [fact for fact in stated if fact.scope or not asked]
         place += used
-    return Extracted(facts=tuple(facts), decisions=tuple(decisions), fixes=tuple(fixes))
+    return Extracted(facts=tuple(facts), episodes=tuple(episodes))
 
 
 def _asks(sentence: str) -> bool:
@@ -1224,7 +1109,7 @@ def statements(text: str) -> Iterator[Span]:
 
 def _facts(own: str, start: int, end: int, text: str) -> Iterator[Fact]:
     sentence = own[start:end]
-    if not is_asserted(sentence) or points_at_something(sentence) or P.code_like.search(sentence):
+    if not is_asserted(sentence) or P.pointed.search(sentence) or P.code_like.search(sentence):
         return
     for begin, stop in clauses_of(sentence):
         clause = sentence[begin:stop].rstrip()

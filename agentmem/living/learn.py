@@ -10,7 +10,8 @@ place, and its history stays (P38).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,27 +27,27 @@ from agentmem.living.consolidate import plan_again
 from agentmem.living.facts import (
     MAX_CHARACTERS,
     RECORD,
-    Decision,
-    ErrorFix,
     Extracted,
     Fact,
     P,
     Record,
+    StatedEpisode,
     W,
     clauses_of,
+    decision_of,
     extract,
     fact_key,
+    fix_of,
     is_asserted,
     key_words,
     normal_word,
     own_words,
     scope_of_clause,
     statements,
-    title_of,
     to_memory_fields,
 )
 from agentmem.living.levels import has_word, read_essentials
-from agentmem.living.models import Asker, find_json, json_format, strict_object
+from agentmem.living.models import Asker, Model, Spend, find_json, json_format, strict_object
 from agentmem.living.plans import key_of, start_of
 from agentmem.living.settle import already_said, held_at, in_order, insert_fact
 from agentmem.prompt.strip import strip
@@ -60,7 +61,6 @@ from agentmem.text.secrets import holds_secret, secret_spans
 from agentmem.text.sentences import sentences
 
 if TYPE_CHECKING:
-    from agentmem.living.models import Model, Spend
     from agentmem.living.preferences import Profiled
 
 
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 
 
 _Line = tuple[str, str, Scope, Visibility, Origin]
+_Words = tuple[str, str, Scope]
 
 
 class NewMemory(NamedTuple):
@@ -99,11 +100,6 @@ class LearningPlan:
     superseded: tuple[str, ...] = ()
     known: int = 0
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to write."""
-        return not self.added
-
 
 def plan_learning(candidates: Sequence[NewMemory], there: Iterable[Memory]) -> LearningPlan:
     """How `candidates`, in the order they were said, find their place among what is `there`.
@@ -115,55 +111,43 @@ def plan_learning(candidates: Sequence[NewMemory], there: Iterable[Memory]) -> L
     """
     read = {one.id: one for one in there}
     state = dict(read)
-    timelines: dict[_Line, list[str]] = {}
-    words = {_words(one): one.id for one in read.values()}
+    alike: defaultdict[_Line | _Words, list[str]] = defaultdict(list)
     for one in read.values():
+        alike[_words(one)].append(one.id)
         if not is_merged(one):
-            timelines.setdefault(_line(one), []).append(one.id)
+            alike[_line(one)].append(one.id)
     added: dict[str, None] = {}
     superseded: list[str] = []
-    stated: list[tuple[str, str]] = []
+    links: dict[tuple[str, str], Link] = {}
     known = 0
-    for candidate in _last_of_a_moment(candidates):
-        made = candidate.memory
-        if not key_of(made):
-            if _words(made) in words:
-                known += 1
-                stated.append((words[_words(made)], candidate.source_id))
-                continue
-            words[_words(made)] = made.id
-            state[made.id] = made
+    for made, source in _last_of_a_moment(candidates):
+        near = alike[_line(made) if key_of(made) else _words(made)]
+        beside = [state[one] for one in near]
+        if key_of(made):
+            placed, said = insert_fact(beside, made), already_said(beside, made)
         else:
-            line = timelines.setdefault(_line(made), [])
-            there_already = [state[one] for one in line]
-            placed = insert_fact(there_already, made)
-            if placed is None:
-                known += 1
-                held = already_said(there_already, made)
-                stated += [(held.id, candidate.source_id)] if held is not None else []
-                continue
-            line.append(made.id)
+            placed, said = ([made], None) if not beside else (None, beside[-1])
+        if placed is None:
+            known += 1
+        else:
+            near.append(made.id)
             state |= {one.id: one for one in placed}
             superseded += filter(None, [placed[0].supersedes])
-        added[made.id] = None
-        stated.append((made.id, candidate.source_id))
-    links = tuple(
-        Link(
-            first_id=one,
-            second_id=source,
-            relation=LEARNED_FROM,
-            created_at=state[one].created_at,
-        )
-        for one, source in dict.fromkeys(stated)
-        if source
-    )
+            added[made.id], said = None, made
+        if said is not None and source:
+            links[said.id, source] = Link(
+                first_id=said.id,
+                second_id=source,
+                relation=LEARNED_FROM,
+                created_at=said.created_at,
+            )
     changed = [one for one in read.values() if state[one.id] != one]
     return LearningPlan(
         added=tuple(state[one] for one in added),
         before=tuple(changed),
         after=tuple(state[one.id] for one in changed),
-        links=tuple(link for link in links if link.first_id in added),
-        restated=tuple(link for link in links if link.first_id not in added),
+        links=tuple(link for link in links.values() if link.first_id in added),
+        restated=tuple(link for link in links.values() if link.first_id not in added),
         superseded=tuple(superseded),
         known=known,
     )
@@ -191,7 +175,7 @@ def _line(memory: Memory) -> _Line:
     return (memory.kind, key_of(memory), *owner)
 
 
-def _words(memory: Memory) -> tuple[str, str, Scope]:
+def _words(memory: Memory) -> _Words:
     return memory.kind, memory.content_hash, memory.scope
 
 
@@ -205,6 +189,7 @@ def _words(memory: Memory) -> tuple[str, str, Scope]:
 Sort = Literal["fact", "decision", "error"]
 MOST_PROPOSALS = 200
 """Of one reply; who proposes more is not reading."""
+UNSAID_CONFIDENCE = 0.7
 
 _TEXT = {"type": "string"}
 RECORDS_FORMAT = json_format(
@@ -254,7 +239,7 @@ _LISTS: tuple[tuple[str, str], ...] = (
 
 
 class Proposal(NamedTuple):
-    """A record as a model proposed it; what it left out is empty, a bad number is None."""
+    """A record as a model proposed it; what it left out is empty."""
 
     sort: str
     value: str
@@ -264,7 +249,7 @@ class Proposal(NamedTuple):
     evidence: str = ""
     turn: int = 0
     ended: bool = False
-    confidence: float | None = None
+    confidence: float = UNSAID_CONFIDENCE
 
 
 def read_proposals(reply: str) -> tuple[Proposal, ...] | None:
@@ -288,46 +273,29 @@ def _items(found: Any) -> list[tuple[Mapping[str, Any], str]] | None:
 
 
 def _proposal(item: Mapping[str, Any], sort: str) -> Proposal:
+    names = ("value", "key", "reason", "fix", "evidence")
+    sure = item.get("confidence")
     return Proposal(
         sort=_text(item.get("sort")).lower() or sort,
-        value=_text(item.get("value")),
-        key=_text(item.get("key")),
-        reason=_text(item.get("reason")),
-        fix=_text(item.get("fix")),
-        evidence=_text(item.get("evidence")),
-        turn=int(_number(item.get("turn")) or 0),
-        ended=item.get("ended") is True or _text(item.get("ended")).lower() == "true",
-        confidence=_confidence(item.get("confidence")),
+        turn=int(_number(item.get("turn"), 0)),
+        ended=str(item.get("ended")).strip().lower() == "true",
+        confidence=UNSAID_CONFIDENCE if sure in (None, "") else _number(sure, -1),
+        **{name: _text(item.get(name)) for name in names},
     )
 
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value.strip()
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return str(value)
-        except ValueError:  # more digits than Python writes
-            return ""
-    return ""
+    return repr(value) if isinstance(value, int | float) and abs(value) < 1e300 else ""
 
 
-def _confidence(value: Any) -> float | None:
-    """None when nothing was said; what is no number at all is not a number, and is refused."""
-    if value is None or value == "":
-        return None
-    number = _number(value)
-    return float("nan") if number is None else number
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
+def _number(value: Any, otherwise: float) -> float:
     try:
         number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if abs(number) < 1e9 else None
+    except (TypeError, ValueError, OverflowError):
+        return otherwise
+    return number if abs(number) < 1e9 else otherwise
 
 
 # ----------------------------------------------------------------------------
@@ -338,11 +306,10 @@ def _number(value: Any) -> float | None:
 # asserts them, and what is denied there is not turned into its opposite (L11).
 
 
-Statement = Fact | Decision | ErrorFix
+Statement = Fact | StatedEpisode
 
 LEAST_CONFIDENCE = 0.5
 """A model that is less sure than this is guessing."""
-UNSAID_CONFIDENCE = 0.7
 LONGEST_KEY = 60
 LONGEST_VALUE = 160
 LONGEST_QUOTE = 400
@@ -408,41 +375,23 @@ def ground(proposal: Proposal, turns: Sequence[GroundTurn]) -> Grounded | str:
 
 def merge_found(rules: Extracted, proposed: Sequence[Statement]) -> Extracted:
     """What the rules found, with what only a model did; where both found it, the rules' stands."""
-    facts, decisions, fixes = list(rules.facts), list(rules.decisions), list(rules.fixes)
+    facts, episodes = list(rules.facts), list(rules.episodes)
     for one in proposed:
         if isinstance(one, Fact):
-            if not any(_same_fact(one, fact) for fact in facts):
-                facts.append(one)
-            continue
-        same: list[Any] = decisions if isinstance(one, Decision) else fixes
-        if not any(_overlap(one, other) for other in same):
-            same.append(one)
-    for found in (facts, decisions, fixes):
-        found.sort(key=lambda one: one.start)
-    return Extracted(facts=tuple(facts), decisions=tuple(decisions), fixes=tuple(fixes))
-
-
-def without_secrets(found: Extracted) -> tuple[Extracted, int]:
-    """`found` without what quotes a key or a password, and how many that were."""
-    kept = Extracted(
-        facts=tuple(one for one in found.facts if not holds_secret(one.text)),
-        decisions=tuple(one for one in found.decisions if not holds_secret(one.narrative)),
-        fixes=tuple(one for one in found.fixes if not holds_secret(one.narrative)),
-    )
-    hidden = sum(
-        len(getattr(found, name)) - len(getattr(kept, name))
-        for name in ("facts", "decisions", "fixes")
-    )
-    return kept, hidden
+            facts += [] if any(_same_fact(one, fact) for fact in facts) else [one]
+        elif not any(other.sort == one.sort and _overlap(one, other) for other in episodes):
+            episodes.append(one)
+    facts.sort(key=lambda one: one.start)
+    episodes.sort(key=lambda one: one.start)
+    return Extracted(facts=tuple(facts), episodes=tuple(episodes))
 
 
 def _malformed(proposal: Proposal) -> str:
     if proposal.sort not in ("fact", "decision", "error"):
         return "is of no known sort"
-    sure = UNSAID_CONFIDENCE if proposal.confidence is None else proposal.confidence
-    if not 0 <= sure <= 1:  # so is a confidence that is not a number
+    if not 0 <= proposal.confidence <= 1:  # so is a confidence that is not a number
         return "has a confidence that is not between 0 and 1"
-    if sure < LEAST_CONFIDENCE:
+    if proposal.confidence < LEAST_CONFIDENCE:
         return "is not sure enough"
     longest = LONGEST_VALUE if proposal.sort == "fact" else LONGEST_QUOTE
     if not proposal.value or len(proposal.value) > longest:
@@ -479,12 +428,11 @@ def _stated(proposal: Proposal, turn: GroundTurn, span: Span) -> Statement | str
         if proposal.sort == "fact":
             return _fact(proposal, value, turn, span, sentences)
         if proposal.sort == "error":
-            fix = _quoted(proposal.fix, said)
-            return ErrorFix(error=value, fix=fix, narrative=said, start=start, end=end)
+            return fix_of(value, _quoted(proposal.fix, said), turn.own, span)
         reason = _quoted(proposal.reason, said) if proposal.reason else ""
     except _Unsaid as unsaid:
         return str(unsaid)
-    return Decision(title=title_of(value), narrative=said, reason=reason, start=start, end=end)
+    return decision_of(value, reason, turn.own, span)
 
 
 def _fact(
@@ -499,12 +447,11 @@ def _fact(
     if proposal.ended and not any(map(P.ending.search, sentences)):
         return "is not said to have ended"
     start, end = span
-    sure = UNSAID_CONFIDENCE if proposal.confidence is None else proposal.confidence
     return Fact(
         key=key,
         value=value,
         text=turn.text[start:end],
-        confidence=round(float(sure), 4),
+        confidence=round(proposal.confidence, 4),
         start=start,
         end=end,
         ended=proposal.ended,
@@ -601,7 +548,6 @@ HEARD = "heard"
 IMPORTANCE = 0.8
 COUNTED_FOR = "gpt-4o"
 """Whose tokens are counted to know what a model was asked."""
-_ASKED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -679,11 +625,11 @@ class Learner:
         background. A dry run changes nothing and says what would be learned.
         """
         ordered = sorted(said, key=lambda s: s.at)
-        found, report = self._find(ordered, model, spend)
+        stated, report = self._find(ordered, model, spend)
         heard = self._listen(scope, ordered) if listen and not dry_run else ()
         report = replace(report, dry_run=dry_run, heard=heard)
         try:
-            learned = plan_again(lambda: self._once(scope, ordered, found, report), "what to learn")
+            learned = plan_again(lambda: self._once(scope, stated, report), "what to learn")
         except ChangedMeanwhile:
             take_back(self._memory, scope, heard)
             raise
@@ -703,13 +649,12 @@ class Learner:
 
     def _find(
         self, said: Sequence[Said], model: Model | None, spend: Spend | None
-    ) -> tuple[list[list[Record]], Learned]:
-        """The records of each text, by rules and a model, and what is to be said of that."""
+    ) -> tuple[list[tuple[Said, Record]], Learned]:
+        """What each text states, by rules and a model, and what is to be said of that."""
         texts = [one.text for one in said]
         found: Sequence[Extracted] = [extract(text) for text in texts]
         report, notes = Learned(), _unread(texts)
         if model is not None:
-            from agentmem.living.models import Asker, Spend
             from agentmem.tokens.counter import tokenizer_for
 
             count, limit = tokenizer_for(COUNTED_FOR), spend or Spend()
@@ -717,68 +662,70 @@ class Learner:
             found, refused = find_more(texts, found, asker, count=count, tokens=limit.tokens)
             report = Learned(rejected=refused, model_calls=asker.calls, model_tokens=asker.tokens)
             notes = (*notes, *asker.notes)
-        kept = [without_secrets(one) for one in found]
+        kept = [records_of(one) for one in found]
         if hidden := sum(count for _, count in kept):
             notes = (*notes, f"{hidden} statements with a key or a password were not learned")
-        records = [records_of(one) for one, _ in kept]
-        return records, replace(report, notes=notes)
+        stated = [
+            (one, record)
+            for one, (records, _) in zip(said, kept, strict=True)
+            for record in records
+        ]
+        return stated, replace(report, notes=notes)
 
     def _once(
-        self,
-        scope: Scope,
-        said: Sequence[Said],
-        found: Sequence[Sequence[Record]],
-        report: Learned,
+        self, scope: Scope, stated: Sequence[tuple[Said, Record]], report: Learned
     ) -> Learned:
-        plan = self._plan(scope, said, found)
-        journal_id = ""
-        if not report.dry_run and (report.heard or not plan.empty):
+        store = self._memory.store
+        plan = self._plan(scope, stated)
+        learned = replace(report, added=plan.added, superseded=plan.superseded, known=plan.known)
+        if report.dry_run:
+            return learned
+        if report.heard or plan.added:
             with span("create_memory", store_id=self._memory.telemetry_id) as told:
                 journal_id = self._apply(scope, plan, report.heard)
                 told.found(len(plan.added))
-        if not report.dry_run:
-            for link in plan.restated:
-                with suppress(RecordNotFound):  # erased meanwhile
-                    self._memory.store.links.put(scope, link)
-        added = plan.added
-        if journal_id:
-            added = self._memory.store.get_many(scope, [one.id for one in added])
-        return replace(
-            report,
-            added=added,
-            superseded=plan.superseded,
-            known=plan.known,
-            journal_id=journal_id,
-        )
+            added = store.get_many(scope, [one.id for one in plan.added])
+            learned = replace(learned, added=added, journal_id=journal_id)
+        for link in plan.restated:
+            with suppress(RecordNotFound):  # erased meanwhile
+                store.links.put(scope, link)
+        return learned
 
-    def _plan(
-        self, scope: Scope, said: Sequence[Said], found: Sequence[Sequence[Record]]
-    ) -> LearningPlan:
-        store = self._memory.store
-        sources = [one.source_id for one in said if one.source_id]
-        kept = {one.id for one in store.get_many(scope, sources)} if sources else set()
+    def _plan(self, scope: Scope, stated: Sequence[tuple[Said, Record]]) -> LearningPlan:
+        sources = list({said.source_id for said, _ in stated if said.source_id})
+        kept = {one.id for one in self._memory.store.get_many(scope, sources)}
+        maker = self._maker(scope)
         candidates = [
-            NewMemory(
-                memory=self._make(scope, record, one),
-                source_id=one.source_id if one.source_id in kept else "",
-            )
-            for one, records in zip(said, found, strict=True)
-            for record in records
+            NewMemory(_made(maker, record, said), said.source_id if said.source_id in kept else "")
+            for said, record in stated
         ]
-        return plan_learning(candidates, self._there(scope, [c.memory for c in candidates]))
-
-    def _there(self, scope: Scope, made: Sequence[Memory]) -> list[Memory]:
-        """What is kept of the keys of new facts, and of the words of what has no key."""
-        keys = sorted({key for one in made if (key := key_of(one))})
+        made = [one.memory for one in candidates]
         plain = [one for one in made if not key_of(one)]
-        hashes = sorted({one.content_hash for one in plain})
-        found = self._facts(scope, keys)
-        for some in _parts(hashes):
-            where = Compare(field="content_hash", operator="in", value=some)
-            kinds = tuple(sorted({one.kind for one in plain}))
-            selection = Selection(reader=scope, kinds=kinds, where=where, superseded=True)
-            found += self._memory.store.scan(selection)
-        return found
+        there = self._facts(scope, {key_of(one) for one in made} - {""})
+        if plain:
+            hashes = {one.content_hash for one in plain}
+            there += self._scan(scope, "content_hash", hashes, kinds={one.kind for one in plain})
+        return plan_learning(candidates, there)
+
+    def _maker(self, scope: Scope) -> Maker:
+        now, ids = self._memory.clock.now(), self._memory.ids
+        return Maker(scope=scope, visibility="private", now=now, new_ids=ids.take)
+
+    def _facts(self, scope: Scope, keys: Collection[str]) -> list[Memory]:
+        """What is kept of these keys."""
+        if not keys:
+            return []
+        found = self._scan(scope, "title", keys, kinds=("fact",), forgotten=True)
+        return [one for one in found if key_of(one) in keys]
+
+    def _scan(
+        self, scope: Scope, field: str, values: Collection[str], kinds: Iterable[str], **more: bool
+    ) -> list[Memory]:
+        where = Compare(field=field, operator="in", value=tuple(sorted(values)))
+        selection = Selection(
+            reader=scope, kinds=tuple(sorted(kinds)), where=where, superseded=True, **more
+        )
+        return list(self._memory.store.scan(selection))
 
     def _apply(self, scope: Scope, plan: LearningPlan, heard: Sequence[str]) -> str:
         memory = self._memory
@@ -803,44 +750,11 @@ class Learner:
     ) -> tuple[Memory, ...]:
         """Every value a key ever had, earliest first; with `as_of`, the one that held then."""
         wanted = {require_text(key, "key"), fact_key(key)}
-        ordered = in_order(self._facts(scope, sorted(filter(None, wanted))))
+        ordered = in_order(self._facts(scope, wanted - {""}))
         if as_of is None:
             return tuple(ordered)
         held = held_at([one for one in ordered if not is_merged(one)], as_of)
         return () if held is None else (held,)
-
-    def _make(self, scope: Scope, record: Record, said: Said) -> Memory:
-        fields = to_memory_fields(record)
-        metadata = dict(fields.metadata)
-        confidence = getattr(record, "confidence", None)
-        if confidence is not None:
-            metadata["confidence"] = confidence
-        maker = Maker(
-            scope=scope,
-            visibility="private",
-            now=self._memory.clock.now(),
-            new_ids=self._memory.ids.take,
-        )
-        return maker.memory(
-            fields.text,
-            kind=fields.kind,
-            title=fields.title,
-            origin="user",
-            importance=IMPORTANCE,
-            created_at=said.at,
-            valid_from=said.at if fields.kind == "fact" else None,
-            metadata=metadata,
-        )
-
-    def _facts(self, scope: Scope, keys: Sequence[str]) -> list[Memory]:
-        found: list[Memory] = []
-        for some in _parts(keys):
-            where = Compare(field="title", operator="in", value=some)
-            selection = Selection(
-                reader=scope, kinds=("fact",), where=where, superseded=True, forgotten=True
-            )
-            found += [one for one in self._memory.store.scan(selection) if key_of(one) in some]
-        return found
 
     # -- what was said -------------------------------------------------------------------
 
@@ -851,11 +765,10 @@ class Learner:
             require_text(data, "text")
             return (Said(text=strip(data), at=now, source_id=self._source(scope, data)),)
         messages: Iterable[Any] = [data] if isinstance(data, Mapping) else _listed(data)
-        maker = Maker(scope=scope, visibility="private", now=now, new_ids=self._memory.ids.take)
         own = [m for m in messages if isinstance(m, Mapping) and m.get("role") == "user"]
         return tuple(
             Said(text=one.text, at=one.created_at, source_id=self._source(scope, one.text))
-            for one in from_messages(maker, [m for m in own if text_of(m).strip()])
+            for one in from_messages(self._maker(scope), [m for m in own if text_of(m).strip()])
         )
 
     def _source(self, scope: Scope, text: str) -> str:
@@ -863,6 +776,21 @@ class Learner:
         selection = Selection(reader=scope, kinds=("message",), where=where)
         found = [one.id for one in self._memory.store.scan(selection)]
         return found[-1] if found else ""
+
+
+def _made(maker: Maker, record: Record, said: Said) -> Memory:
+    fields = to_memory_fields(record)
+    sure = {"confidence": record.confidence} if isinstance(record, Fact) else {}
+    return maker.memory(
+        fields.text,
+        kind=fields.kind,
+        title=fields.title,
+        origin="user",
+        importance=IMPORTANCE,
+        created_at=said.at,
+        valid_from=said.at if fields.kind == "fact" else None,
+        metadata={**fields.metadata, **sure},
+    )
 
 
 def take_back(memory: Profiled, scope: Scope, heard: Sequence[str]) -> int:
@@ -875,24 +803,17 @@ def take_back(memory: Profiled, scope: Scope, heard: Sequence[str]) -> int:
     return gone
 
 
-def records_of(found: Extracted) -> list[Record]:
-    """What of an extraction is kept, in the order of its kinds: facts, decisions, fixes."""
-    facts: list[Record] = [fact for fact in found.facts if fact.key]
-    return [
-        *facts,
-        *(decision.to_episode() for decision in found.decisions),
-        *(fix.to_episode() for fix in found.fixes),
-    ]
+def records_of(found: Extracted) -> tuple[list[Record], int]:
+    """What of an extraction is kept, and how much is not, for the key or password it quotes."""
+    stated: list[tuple[Record, str]] = [(one, one.text) for one in found.facts]
+    stated += [(one, one.narrative) for one in found.episodes]
+    kept = [one for one, quote in stated if not holds_secret(quote)]
+    return kept, len(stated) - len(kept)
 
 
 def _unread(texts: Sequence[str]) -> tuple[str, ...]:
     beyond = sum(max(0, len(text) - MAX_CHARACTERS) for text in texts)
     return (f"{beyond:,} characters at the end of long texts were not read",) if beyond else ()
-
-
-def _parts(names: Sequence[str]) -> Iterable[tuple[str, ...]]:
-    for start in range(0, len(names), _ASKED_AT_ONCE):
-        yield tuple(names[start : start + _ASKED_AT_ONCE])
 
 
 def _listed(data: object) -> Iterable[Any]:

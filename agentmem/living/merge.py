@@ -8,15 +8,15 @@ facts that disagree become contradictions, for somebody to resolve.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agentmem.base.errors import ChangedMeanwhile, InvalidInput
 from agentmem.base.filters import Selection
 from agentmem.base.telemetry import span
-from agentmem.base.types import Memory, Scope, may_state
-from agentmem.living.plans import OpenContradiction, Supersede, is_active
+from agentmem.base.types import Memory, Scope, Visibility, may_state
+from agentmem.living.plans import OpenContradiction, Supersede, is_active, start_of
 from agentmem.living.settle import AT_ONCE, Settler
 from agentmem.search.intake import prepare
 from agentmem.stores.protocol import Links, Store
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from agentmem.search.parts import Parts
 
 
+T = TypeVar("T")
 MERGE = "merge"
 BATCH = 500
 ConflictKind = Literal["id", "page", "supersession", "contradiction"]
 Owner = Callable[[Scope], Scope]
+_Page = tuple[Visibility, Scope, str]
 _FAMILIES: tuple[tuple[Family, Callable[[Store], Links]], ...] = (
     ("link", lambda store: store.links),
     ("contradiction", lambda store: store.contradictions),
@@ -66,22 +68,27 @@ class MergeReport:
 
 
 class StoreMerger:
-    """Merges into one memory."""
+    """Merges into one memory, once."""
 
     def __init__(self, memory: Parts) -> None:
         self._memory = memory
-        self._store = memory.store
+        self._store = self._other = memory.store
+        self._owner: Owner = lambda scope: scope
+        self._theirs: dict[int, Memory] = {}
+        """What is merged, by its row on the other side."""
         self._conflicts: list[MergeConflict] = []
         self._ids: dict[str, str] = {}
         """What an id of the other side is called here: another id, or that of the same memory."""
         self._there: set[str] = set()
         """Ids of the other side whose memory was here already."""
-        self._same = self._renamed = 0
+        self._edges: list[tuple[Memory, Memory]] = []
+        """What is new as it is written first, and tied to what was here."""
 
     def merge_store(self, other: Store) -> MergeReport:
         """Take in everything of another store, each memory under its owner."""
+        self._other = other
         rows = [int(row) for row in other.feed.index_rows().rows]
-        return self._merge(other, rows, owner=lambda scope: scope, sources=other.upkeep.sources())
+        return self._merge(rows, sources=other.upkeep.sources())
 
     def merge_user(self, user_id: str | None, into: str | None) -> MergeReport:
         """Give a copy of one user's private memories to another user of this store."""
@@ -93,47 +100,35 @@ class StoreMerger:
             superseded=True,
             forgotten=True,
         )
-        rows = [int(row) for row in self._store.select_rows(everything)]
-        return self._merge(
-            self._store, rows, owner=lambda scope: replace(scope, user_id=into), sources=()
-        )
+        self._owner = lambda scope: replace(scope, user_id=into)
+        return self._merge([int(row) for row in self._store.select_rows(everything)], sources=())
 
-    def _merge(
-        self, other: Store, rows: Sequence[int], *, owner: Owner, sources: Iterable[Source]
-    ) -> MergeReport:
-        known = self._known_contents(other, rows, owner)
+    def _merge(self, rows: Sequence[int], *, sources: Iterable[Source]) -> MergeReport:
         for part in _batches(rows):
-            self._name(other.feed.texts(part).values(), known, owner)
-        pages = self._disputed_pages(sources, owner)
-        kept = [s for s in pages if pages[s] is None]
+            self._theirs.update(self._other.feed.texts(part))
+        self._name()
+        kept, disputed = self._pages(sources)
         new: list[Memory] = []
-        edges: list[tuple[Memory, Memory]] = []
         with span("create_memory", store_id=self._memory.telemetry_id, step=MERGE) as told:
-            entries = self._entries(other, rows, owner, pages, new, edges)
-            added = self._store.load(entries, sources=kept)
+            added = self._store.load(self._entries(disputed, new), sources=kept)
             told.found(added)
-        self._supersede(edges)
-        links, contradictions = self._relate(other, rows, owner)
-        contradictions += self._judge(new)
+        self._supersede()
+        links, contradictions = self._relate()
         return MergeReport(
             added=added,
-            same=self._same,
-            renamed=self._renamed,
+            same=len(self._there),
+            renamed=len(self._ids) - len(self._there),
             sources=len(kept),
             links=links,
-            contradictions=contradictions,
+            contradictions=contradictions + self._judge(new),
             conflicts=tuple(self._conflicts),
         )
 
     # -- which memories are the same ------------------------------------------------------
 
-    def _known_contents(
-        self, other: Store, rows: Sequence[int], owner: Owner
-    ) -> dict[tuple[Any, ...], str]:
+    def _known_contents(self) -> dict[tuple[Any, ...], str]:
         """What the owners concerned have here, by content."""
-        owners: set[tuple[Scope, str]] = set()
-        for part in _batches(rows):
-            owners |= {(owner(m.scope), m.visibility) for m in other.feed.texts(part).values()}
+        owners = {(self._owner(one.scope), one.visibility) for one in self._theirs.values()}
         known: dict[tuple[Any, ...], str] = {}
         for scope in {scope for scope, _ in owners}:
             everything = Selection(reader=scope, superseded=True, forgotten=True, deleted=True)
@@ -144,66 +139,55 @@ class StoreMerger:
                         known[content] = one.id
         return known
 
-    def _name(
-        self, memories: Iterable[Memory], known: Mapping[tuple[Any, ...], str], owner: Owner
-    ) -> None:
+    def _name(self) -> None:
         """Decide for each what it is called here."""
-        found = list(memories)
-        taken = self._store.feed.taken([one.id for one in found])
-        for one in found:
-            there = known.get(_content(replace(one, scope=owner(one.scope))))
+        known = self._known_contents()
+        taken: set[str] = set()
+        for part in _batches([one.id for one in self._theirs.values()]):
+            taken |= {*self._store.feed.taken(part)}
+        for one in self._theirs.values():
+            scope = self._owner(one.scope)
+            there = known.get(_content(replace(one, scope=scope)))
             if there is not None:
                 self._ids[one.id] = there
                 self._there.add(one.id)
-                self._same += 1
             elif one.id in taken:
                 self._ids[one.id] = self._memory.ids.new()
-                self._renamed += 1
-                if owner(one.scope) == one.scope:
+                if scope == one.scope:
                     self._note("id", one.id, f"the other memory became {self._ids[one.id]}")
 
-    def _disputed_pages(
-        self, sources: Iterable[Source], owner: Owner
-    ) -> dict[Source, Source | None]:
-        """Each source of theirs, and ours of the same url if it has other content."""
-        ours = {(s.visibility, s.scope, s.url): s for s in self._store.upkeep.sources()}
-        disputed: dict[Source, Source | None] = {}
+    def _pages(self, sources: Iterable[Source]) -> tuple[list[Source], set[_Page]]:
+        """The sources to take over, and the pages that have other content here."""
+        ours = {_page(one): one.content_hash for one in self._store.upkeep.sources()}
+        kept: list[Source] = []
+        disputed: set[_Page] = set()
         for source in sources:
-            mine = replace(source, scope=owner(source.scope))
-            here = ours.get((mine.visibility, mine.scope, mine.url))
-            other = here is not None and here.content_hash != mine.content_hash
-            disputed[mine] = here if other else None
-            if other:
+            mine = replace(source, scope=self._owner(source.scope))
+            if ours.get(_page(mine), mine.content_hash) == mine.content_hash:
+                kept.append(mine)
+            else:
+                disputed.add(_page(mine))
                 self._note("page", mine.url, "ours stays; the other version is kept as deleted")
-        return disputed
+        return kept, disputed
 
     # -- writing ----------------------------------------------------------------------------
 
-    def _entries(  # noqa: PLR0917 - one step of a merge, with its ingredients
-        self,
-        other: Store,
-        rows: Sequence[int],
-        owner: Owner,
-        pages: Mapping[Source, Source | None],
-        new: list[Memory],
-        edges: list[tuple[Memory, Memory]],
-    ) -> Iterator[list[Entry]]:
-        disputed = {(s.visibility, s.scope, s.url) for s, here in pages.items() if here is not None}
-        embedders = other.feed.embedders()
-        for part in _batches(rows):
-            found = other.feed.texts(part)
-            vectors = {e: _vectors(other, e, part) for e in embedders}
+    def _entries(self, disputed: set[_Page], new: list[Memory]) -> Iterator[list[Entry]]:
+        embedders = self._other.feed.embedders()
+        for part in _batches([r for r, one in self._theirs.items() if one.id not in self._there]):
+            vectors = {e: _vectors(self._other, e, part) for e in embedders}
             entries = []
             for row in part:
-                one = found.get(row)
-                if one is None or one.id in self._there:
-                    continue
-                made = self._owned(one, owner, edges)
+                one = self._theirs[row]
+                made, whole = self._owned(one)
                 if (made.visibility, made.scope, made.source_url) in disputed:
-                    made = replace(made, deleted_at=made.deleted_at or self._memory.clock.now())
+                    gone_at = made.deleted_at or self._memory.clock.now()
+                    made, whole = (replace(m, deleted_at=gone_at) for m in (made, whole))
+                if whole != made:
+                    self._edges.append((made, whole))
                 versions = tuple(
-                    replace(v, memory=self._owned(v.memory, owner, []))
-                    for v in other.history(one.scope, one.id)
+                    replace(v, memory=self._owned(v.memory)[0])
+                    for v in self._other.history(one.scope, one.id)
                 )
                 entry = prepare(made)
                 kept = tuple((e, held[row]) for e, held in vectors.items() if row in held)
@@ -211,42 +195,33 @@ class StoreMerger:
                 new.append(made)
             yield entries
 
-    def _owned(self, one: Memory, owner: Owner, edges: list[tuple[Memory, Memory]]) -> Memory:
-        """`one` as it is called here; what ties it to memories that were here waits in `edges`."""
-        free = replace(
-            one,
-            id=self._ids.get(one.id, one.id),
-            scope=owner(one.scope),
-            supersedes=self._new_name(one.supersedes),
-            superseded_by=self._new_name(one.superseded_by),
-        )
+    def _owned(self, one: Memory) -> tuple[Memory, Memory]:
+        """`one` as it is called here: without what ties it to memories that were here, and with."""
         whole = replace(
-            free,
-            supersedes=self._renamed_id(one.supersedes),
-            superseded_by=self._renamed_id(one.superseded_by),
+            one,
+            id=self._called(one.id),
+            scope=self._owner(one.scope),
+            supersedes=one.supersedes and self._called(one.supersedes),
+            superseded_by=one.superseded_by and self._called(one.superseded_by),
         )
-        if whole != free:
-            edges.append((free, whole))
-        return free
+        free = replace(
+            whole,
+            supersedes=None if one.supersedes in self._there else whole.supersedes,
+            superseded_by=None if one.superseded_by in self._there else whole.superseded_by,
+        )
+        return free, whole
 
-    def _renamed_id(self, memory_id: str | None) -> str | None:
-        return None if memory_id is None else self._ids.get(memory_id, memory_id)
+    def _called(self, memory_id: str) -> str:
+        return self._ids.get(memory_id, memory_id)
 
-    def _new_name(self, memory_id: str | None) -> str | None:
-        if memory_id == ERASED:
-            return memory_id
-        return None if memory_id in self._there else self._renamed_id(memory_id)
-
-    def _supersede(self, edges: Sequence[tuple[Memory, Memory]]) -> None:
+    def _supersede(self) -> None:
         """Tie what is new to what was here, as far as that makes no circle."""
-        for free, whole in edges:
+        for free, whole in self._edges:
             before, after = [free], [whole]
             if whole.supersedes is not None and whole.supersedes != ERASED:
                 for old in self._store.get_many(free.scope, [whole.supersedes]):
                     if old.superseded_by is None:
-                        until = max(
-                            whole.valid_from or whole.created_at, old.valid_from or old.created_at
-                        )
+                        until = max(start_of(whole), start_of(old))
                         before.append(old)
                         after.append(replace(old, superseded_by=whole.id, valid_to=until))
             revision = Revision(
@@ -257,43 +232,36 @@ class StoreMerger:
             except (InvalidInput, ChangedMeanwhile):
                 self._note("supersession", free.id, "it would go round in a circle; left as is")
 
-    def _relate(self, other: Store, rows: Sequence[int], owner: Owner) -> tuple[int, int]:
+    def _relate(self) -> tuple[int, int]:
         """Copy links and contradictions, each reader's in one step; gives how many of each."""
         counts: dict[str, int] = {"link": 0, "contradiction": 0}
-        scopes: dict[Scope, None] = {}
-        wanted: set[str] = set()
-        for part in _batches(rows):
-            found = other.feed.texts(part).values()
-            scopes |= dict.fromkeys(one.scope for one in found)
-            wanted |= {one.id for one in found}
-        for scope in scopes:
+        wanted = {one.id for one in self._theirs.values()}
+        for scope in dict.fromkeys(one.scope for one in self._theirs.values()):
             new = [
                 Relation(family=family, link=self._linked(link))
                 for family, known in _FAMILIES
-                for link in known(other).all(scope)
+                for link in known(self._other).all(scope)
                 if {link.first_id, link.second_id} <= wanted
             ]
             for relation in new:
-                counts[relation.family] += not self._is_linked(owner(scope), relation)
+                counts[relation.family] += not self._is_linked(self._owner(scope), relation)
             if new:
                 revision = Revision(id=self._memory.ids.new(), kind=MERGE, relations=tuple(new))
-                self._store.journal.apply(owner(scope), revision, at=self._memory.clock.now())
+                now = self._memory.clock.now()
+                self._store.journal.apply(self._owner(scope), revision, at=now)
         return counts["link"], counts["contradiction"]
 
     def _is_linked(self, scope: Scope, relation: Relation) -> bool:
-        known = dict(_FAMILIES)[relation.family](self._store)
+        known, new = dict(_FAMILIES)[relation.family](self._store), relation.link
         return any(
-            (link.second_id, link.relation) == (relation.link.second_id, relation.link.relation)
-            for link in known.of(scope, relation.link.first_id)
-            if link.first_id == relation.link.first_id
+            (link.first_id, link.second_id, link.relation)
+            == (new.first_id, new.second_id, new.relation)
+            for link in known.of(scope, new.first_id)
         )
 
     def _linked(self, link: Link) -> Link:
-        return replace(
-            link,
-            first_id=self._ids.get(link.first_id, link.first_id),
-            second_id=self._ids.get(link.second_id, link.second_id),
-        )
+        first, second = self._called(link.first_id), self._called(link.second_id)
+        return replace(link, first_id=first, second_id=second)
 
     def _judge(self, new: Sequence[Memory]) -> int:
         """Look for contradictions of what is new; of very much, consolidation looks at the rest."""
@@ -326,6 +294,10 @@ def _content(one: Memory) -> tuple[Any, ...]:
     return one.visibility, one.scope, one.source_url, one.position, one.text, said
 
 
+def _page(source: Source) -> _Page:
+    return source.visibility, source.scope, source.url
+
+
 def _vectors(store: Store, embedder: Any, rows: Sequence[int]) -> dict[int, bytes]:
     found, matrix = store.feed.vectors(embedder, rows=rows)
     return {
@@ -333,6 +305,6 @@ def _vectors(store: Store, embedder: Any, rows: Sequence[int]) -> dict[int, byte
     }
 
 
-def _batches(rows: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(rows), BATCH):
-        yield rows[start : start + BATCH]
+def _batches(many: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(many), BATCH):
+        yield many[start : start + BATCH]

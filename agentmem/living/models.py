@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentmem.base.checks import require_count
 from agentmem.base.protocols import TokenCounter
-from agentmem.models.call import refuses_parameter
-
-if TYPE_CHECKING:
-    pass
-
+from agentmem.models.call import as_model, refuses_parameter
 
 Model = str | Callable[..., Any]
 
@@ -38,8 +34,6 @@ class Asker:
     """One model for one run; counts what it was asked, and stops at the limit."""
 
     def __init__(self, model: Model, *, spend: Spend, count: TokenCounter) -> None:
-        from agentmem.models.call import as_model
-
         self._model = as_model(model)
         self._spend = spend
         self._count = count
@@ -111,9 +105,6 @@ class Asker:
 LONGEST_REPLY = 200_000
 _STARTS_TRIED = 40
 _MENDED = 4
-_CUTS_TRIED = 100
-_DEEPEST = 50
-_CLOSING = {"{": "}", "[": "]"}
 
 
 def strict_object(**properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +128,7 @@ def json_format(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 def find_json(reply: str, wanted: Callable[[Any], bool]) -> Any:
     """The first JSON value in `reply` that is `wanted`, or None; never raises (L12).
 
-    Of a value that was cut off, the part before its last complete piece.
+    Of a value that was cut off, what was complete by then.
     """
     text = reply[:LONGEST_REPLY]
     starts = [m.start() for m in islice(re.finditer(r"[{[]", text), _STARTS_TRIED)]
@@ -157,35 +148,9 @@ def _whole(text: str, start: int) -> Any:
 
 
 def _cut_off(text: str, start: int) -> Any:
-    for end, closing in list(_cuts(text, start))[: -_CUTS_TRIED - 1 : -1]:
-        value = _whole(text[start:end] + closing, 0)
-        if value is not None:
-            return value
-    return None
+    from pydantic_core import from_json
 
-
-def _cuts(text: str, start: int) -> Iterator[tuple[int, str]]:
-    """Where a value that began at `start` could have ended, and what closes it there."""
-    open_: list[str] = []
-    quoted = escaped = False
-    for place in range(start, len(text)):
-        character = text[place]
-        if escaped:
-            escaped = False
-        elif quoted:
-            escaped = character == "\\"
-            quoted = character != '"'
-        elif character == '"':
-            quoted = True
-        elif character in _CLOSING:
-            open_.append(_CLOSING[character])
-            if len(open_) > _DEEPEST:
-                return
-        elif character in "}]":
-            if not open_ or open_.pop() != character:
-                return
-            yield place + 1, "".join(reversed(open_))
-            if not open_:
-                return
-        elif character == ",":
-            yield place, "".join(reversed(open_))
+    try:
+        return from_json(text[start:], allow_partial=True)
+    except ValueError:
+        return None

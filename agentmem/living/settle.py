@@ -81,20 +81,11 @@ class Contradiction:
 
     def to_dict(self) -> dict[str, Any]:
         """The contradiction as JSON values."""
-        plain = {
-            name: getattr(self, name)
-            for name in ("id", "state", "reason", "subject", "a_value", "b_value", "confidence",
-                         "note")
-        }  # fmt: skip
-        sides = {
-            name: {"id": one.id, "text": one.text, "created_at": one.created_at.isoformat()}
-            for name, one in (("a", self.a), ("b", self.b))
-        }
-        moments = {
-            "found_at": self.found_at.isoformat(),
-            "resolved_at": None if self.resolved_at is None else self.resolved_at.isoformat(),
-        }
-        return {**plain, **sides, **moments}
+        told = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name, one in (("a", self.a), ("b", self.b)):
+            told[name] = {"id": one.id, "text": one.text, "created_at": one.created_at.isoformat()}
+        resolved_at = None if self.resolved_at is None else self.resolved_at.isoformat()
+        return {**told, "found_at": self.found_at.isoformat(), "resolved_at": resolved_at}
 
 
 def contradiction_id(first: str, second: str) -> str:
@@ -103,45 +94,34 @@ def contradiction_id(first: str, second: str) -> str:
     return "c" + hashlib.blake2b(written, digest_size=6).hexdigest()
 
 
-def settled(link: Link, resolution: Resolution, *, at: datetime, note: str = "") -> Link:
-    """The same contradiction, resolved."""
-    require_choice(resolution, get_args(Resolution), "resolution")
-    fields = {**read_note(link.note), "resolution": resolution, "note": require_text(note, "note")}
-    return replace(link, note=json.dumps(fields, ensure_ascii=False), settled_at=at)
-
-
 def read_contradiction(link: Link, memories: Mapping[str, Memory]) -> Contradiction | None:
     """The contradiction behind a link, or None when one of its memories cannot be seen."""
     first, second = memories.get(link.first_id), memories.get(link.second_id)
     if first is None or second is None:
         return None
     fields = read_note(link.note)
-    sides = [(first, _text(fields, "first_value")), (second, _text(fields, "second_value"))]
+    names = ("reason", "subject", "first_value", "second_value", "note", "resolution")
+    said = {name: told if isinstance(told := fields.get(name), str) else "" for name in names}
+    sides = [(first, said["first_value"]), (second, said["second_value"])]
     sides.sort(key=lambda side: (start_of(side[0]), side[0].id))
     state: ContradictionState = "open"
     if link.settled_at is not None:
-        said = fields.get("resolution")
-        state = next((one for one in _RESOLUTIONS if one == said), "both_valid")
+        state = next((one for one in _RESOLUTIONS if one == said["resolution"]), "both_valid")
     confidence = fields.get("confidence")
     return Contradiction(
         id=contradiction_id(link.first_id, link.second_id),
         a=sides[0][0],
         b=sides[1][0],
         state=state,
-        reason=_text(fields, "reason") or link.relation,
-        subject=_text(fields, "subject"),
+        reason=said["reason"] or link.relation,
+        subject=said["subject"],
         a_value=sides[0][1],
         b_value=sides[1][1],
         confidence=float(confidence) if isinstance(confidence, int | float) else 0.0,
         found_at=link.created_at,
-        note=_text(fields, "note"),
+        note=said["note"],
         resolved_at=link.settled_at,
     )
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields.get(name, "")
-    return value if isinstance(value, str) else ""
 
 
 # ----------------------------------------------------------------------------
@@ -160,28 +140,6 @@ def plan_contradictions(
     planner = Planner(state, now, len, settings or ConsolidationSettings(), new)
     planner.contradict(tuple(similar))
     return ConsolidationPlan(operations=tuple(planner.operations))
-
-
-def settle_for(winner: Memory, loser: Memory) -> tuple[Memory, Memory]:
-    """Both after `winner` was found to be right: the other one is superseded by it.
-
-    The loser held until the winner began; if it began later, it never held.
-    Their times of validity do not overlap.
-    """
-    until = max(start_of(winner), start_of(loser))
-    ended = replace(loser, superseded_by=winner.id, valid_to=until)
-    return replace(winner, supersedes=winner.supersedes or loser.id), ended
-
-
-def settle_as_one(first: Memory, second: Memory) -> tuple[Memory, Memory]:
-    """Both after they were found to be one: what stays, with the metadata and use of both."""
-    survivor, loser = choose_survivor(first, second)
-    kept = replace(
-        survivor,
-        metadata=merge_metadata(survivor, loser),
-        usage=merge_usage(survivor.usage, loser.usage),
-    )
-    return kept, replace(loser, superseded_by=survivor.id)
 
 
 # ----------------------------------------------------------------------------
@@ -221,14 +179,12 @@ def insert_fact(known: Sequence[Memory], new: Memory) -> list[Memory] | None:
     an earlier time, goes where it belongs; it does not become the current one.
     Facts that begin at the same moment take each other's place at once.
     """
-    ordered = in_order(known)
-    start = start_of(new)
-    earlier = [fact for fact in ordered if start_of(fact) <= start]
-    later = [fact for fact in ordered if start_of(fact) > start]
-    held = earlier[-1] if earlier else None
+    ordered, start = in_order(known), start_of(new)
+    place = sum(start_of(fact) <= start for fact in ordered)
+    held = ordered[place - 1] if place else None
+    following = ordered[place] if place < len(ordered) else None
     if held is not None and (value_of(held) == value_of(new) or _ended_before(held, new)):
         return None
-    following = later[0] if later else None
     placed = replace(
         new,
         supersedes=None if held is None else held.id,
@@ -305,9 +261,7 @@ class Settler:
 
     def get(self, scope: Scope, contradiction: str) -> Contradiction:
         """The contradiction with this id, or with an id that begins so."""
-        for one in self._read(scope, [self._link(scope, contradiction)]):
-            return one
-        raise RecordNotFound(contradiction, what="contradiction", seen_with="contradictions list")
+        return self._found(scope, contradiction)[1]
 
     def _read(self, scope: Scope, links: Sequence[Link]) -> list[Contradiction]:
         """The contradictions behind links whose both sides this reader sees."""
@@ -330,25 +284,20 @@ class Settler:
         require_text(note, "note")
         if require_text(text, "text") and resolution != "merged":
             raise InvalidInput("text", text, "is for `merged` only", remedy="Leave it out.")
-        known = self.get(scope, contradiction)
-        link = self._link(scope, contradiction)
+        link, known = self._found(scope, contradiction)
         if link.settled_at is not None:
             raise InvalidInput(
                 "contradiction", contradiction, f"is resolved already ({known.state})",
                 remedy="Undo that resolution first.",
             )  # fmt: skip
         now = self._memory.clock.now()
+        said = {**read_note(link.note), "resolution": resolution, "note": note}
+        settled = replace(link, note=json.dumps(said, ensure_ascii=False), settled_at=now)
         revision = Revision(
             id=self._memory.ids.new(),
             kind=RESOLVE,
             **(self._one_text(known, text) if text.strip() else _sides(known, resolution)),
-            relations=(
-                Relation(
-                    family="contradiction",
-                    link=settled(link, resolution, at=now, note=note),
-                    replaces=link,
-                ),
-            ),
+            relations=(Relation(family="contradiction", link=settled, replaces=link),),
             report={"contradiction": known.id, "resolution": resolution},
         )
         with span("update_memory", store_id=self._memory.telemetry_id, step=RESOLVE):
@@ -378,20 +327,25 @@ class Settler:
             "added": tuple(prepare_all([made], self._memory.embedding.embed([made]))),
         }
 
-    def _link(self, scope: Scope, given: str) -> Link:
-        require_text(given, "contradiction")
+    def _found(self, scope: Scope, given: str) -> tuple[Link, Contradiction]:
+        """The link and what it says, of the one whose id this is or begins with."""
+        begin = require_text(given, "contradiction").strip()
         links = [
             link
             for link in self._memory.store.contradictions.all(scope)
-            if contradiction_id(link.first_id, link.second_id).startswith(given.strip())
+            if contradiction_id(link.first_id, link.second_id).startswith(begin)
         ]
-        if not links or len(given.strip()) < LEAST_OF_AN_ID:
-            raise RecordNotFound(given, what="contradiction", seen_with="contradictions list")
+        if len(begin) < LEAST_OF_AN_ID:
+            links = []
         if len({pair_of(link.first_id, link.second_id) for link in links}) > 1:
             raise InvalidInput(
                 "contradiction", given, "could be several", remedy="Give more of its id."
             )
-        return next((link for link in links if link.settled_at is None), links[-1])
+        links = [link for link in links if link.settled_at is None] or links[-1:]
+        for link in links[:1]:
+            for one in self._read(scope, [link]):
+                return link, one
+        raise RecordNotFound(given, what="contradiction", seen_with="contradictions list")
 
     # -- what is new ---------------------------------------------------------------------
 
@@ -498,12 +452,24 @@ class Settler:
 
 
 def _sides(known: Contradiction, resolution: Resolution) -> dict[str, Any]:
+    """What becomes of both sides: of one that was wrong, the right one takes the place."""
     a, b = known.a, known.b
     if resolution == "both_valid" or not (a.superseded_by is None and b.superseded_by is None):
         return {}
     if resolution == "merged":
-        after = settle_as_one(a, b)
+        kept, gone = choose_survivor(a, b)
+        usage = merge_usage(kept.usage, gone.usage)
+        after = (
+            replace(kept, metadata=merge_metadata(kept, gone), usage=usage),
+            replace(gone, superseded_by=kept.id),
+        )
     else:
-        after = settle_for(a, b) if resolution == "a_wins" else settle_for(b, a)
+        # The loser held until the winner began; if it began later, it never held.
+        winner, loser = (a, b) if resolution == "a_wins" else (b, a)
+        until = max(start_of(winner), start_of(loser))
+        after = (
+            replace(winner, supersedes=winner.supersedes or loser.id),
+            replace(loser, superseded_by=winner.id, valid_to=until),
+        )
     by_id: Mapping[str, Memory] = {one.id: one for one in after}
     return {"before": (a, b), "after": (by_id[a.id], by_id[b.id])}

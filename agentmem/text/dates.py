@@ -1,57 +1,23 @@
 """The stretch of time a text means: "8 May 2023", "5. März", "Q1 2026", "last May", "yesterday".
 
-Found by plain patterns over the words of `data/date_words.json`, never guessed: a
-phrase that needs today's date ("last week") gives nothing when `now` is not said.
-The range is used softly, so a wrong guess costs a little and hides nothing.
+Found by the patterns and words of `data/date_words.json`, never guessed: a phrase
+that needs today's date ("last week") gives nothing when `now` is not said, and of
+1/2/2026 nobody knows which is the month. The range is used softly, so a wrong guess
+costs a little and hides nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
-from typing import Any
 
-from agentmem.base.lazy import compile_late
 from agentmem.base.types import require_instant
-from agentmem.data import read_json
+from agentmem.data import patterns_of
 
-MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september",
-    "october", "november", "december",
-)  # fmt: skip
-_YEAR = r"(?P<year>(?:19|20)\d\d)"
-_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
-
-_WORD = compile_late(r"\w+")
-_ISO = compile_late(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b")
-# 31.12.2026 and 31/12/2026; of 1/2/2026 nobody knows which is the month.
-_DOTTED = compile_late(rf"\b(?P<day>\d{{1,2}})\.\s?(?P<month>\d{{1,2}})\.\s?{_YEAR}\b")
-_SLASHED = compile_late(rf"\b(?P<day>1[3-9]|2\d|3[01])/(?P<month>\d{{1,2}})/{_YEAR}\b")
-_SLASHED_MONTH = compile_late(rf"\b(?P<month>\d{{1,2}})/(?P<day>1[3-9]|2\d|3[01])/{_YEAR}\b")
-# 2026年3月5日, 3月5日, 2026年3月
-_EAST = compile_late(
-    r"(?:(?P<year>(?:19|20)\d\d)\s?年)?\s?(?P<month>\d{1,2})\s?月(?:\s?(?P<day>\d{1,2})\s?[日号])?"
-)
-_QUARTER = compile_late(
-    r"\bQ(?P<quarter>[1-4])(?:[ /-]?(?P<year>(?:19|20)\d\d))?\b"
-    r"|\b(?P<word>first|second|third|fourth) quarter(?:(?: of)? (?P<year2>(?:19|20)\d\d))?\b"
-    r"|\b(?P<ordinal>[1-4])\. Quartal(?: (?P<year3>(?:19|20)\d\d))?\b",
-    re.IGNORECASE,
-)
-_SEASON = compile_late(
-    rf"\b(?:(?P<which>last|this|next|in|the) )?(?:the )?"
-    rf"(?P<season>spring|summer|autumn|fall|winter)(?: of)?(?: {_YEAR})?\b",
-    re.IGNORECASE,
-)
-_YEAR_ALONE = compile_late(rf"(?<![\d.,]){_YEAR}(?![\d]|[.,]\d)")
-_AGO = compile_late(
-    r"\b(?P<count>\d{1,3}|an?|one|two|three|four|five|six) (?P<unit>day|week|month|year)s? ago\b",
-    re.IGNORECASE,
-)
+P = patterns_of("date_words.json")
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,58 +32,27 @@ class DateRange:
         require_instant(self.end, "end")
 
 
-class _Patterns:
-    """The patterns that are made of words in several languages, and what the words mean."""
-
-    def __init__(self) -> None:
-        table: dict[str, Any] = read_json("date_words.json")
-        self.months = _numbered(enumerate(table["months"], 1))
-        self.weekdays = _numbered(enumerate(table["weekdays"]))
-        self.days = _numbered((int(number), listed) for number, listed in table["days"].items())
-        self.units = {w: unit for unit, listed in table["units"].items() for w in listed.split("|")}
-        self.steps = _numbered(((-1, table["last"]), (0, table["this"]), (1, table["next"])))
-        month = rf"(?P<month>{_any(self.months)})\.?"
-        day = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.|º|er)?"
-        year = rf"(?:,? (?:of |de |del )?{_YEAR})?"
-        since, within = table["since"].split("|"), table["in"].split("|")
-        step, unit = _any(self.steps), _any(self.units)
-        which = rf"(?P<which>{_any((*self.steps, *since, *within))})"
-        east = {word for word in self.days if ord(word[0]) > 0x3000}
-        spaced = {word for word in self.days if word[0].isalpha() or word.isascii()} - east
-        self.day_month = _compiled(rf"\b{day}(?: of| de| di)? {month}{year}(?!\w)")
-        self.month_day = _compiled(rf"\b{month} {day}(?!\d){year}(?!\w)")
-        self.month_year = _compiled(rf"\b{month},?(?: of| de| del)? {_YEAR}\b")
-        self.named_month = _compiled(rf"\b{which}[ -]{month}(?!\w)")
-        self.month_last = _compiled(rf"\b{month} (?P<which>{step})(?!\w)")
-        self.day_word = _compiled(rf"(?<!\w)(?:{_any(spaced)})(?!\w)|(?:{_any(east)})")
-        self.weekday = _compiled(
-            rf"\b(?:{which} )?(?P<weekday>{_any(self.weekdays)})(?: (?P<after>{step}))?(?!\w)"
-        )
-        self.unit = _compiled(
-            rf"\b(?:(?P<which>{step}) (?P<unit>{unit})"
-            rf"|(?P<unit2>{unit}) (?P<which2>{step}))(?!\w)"
-        )
-        self.since = _compiled(rf"\b(?:{_any(since)})\b[ ']")
-        # The first words of what is listed: a text without them is told without a pattern.
-        self.heads = {
-            name: frozenset(_WORD.findall(word.lower())[0] for word in getattr(self, name))
-            for name in ("days", "months", "weekdays", "units", "steps")
-        }
+@cache
+def _numbers(listed: str, first: int = 0, apart: int = 1) -> dict[str, int]:
+    """Each word of a list → the number of its line, counted from `first`."""
+    lines = enumerate(P.told["words"][listed])
+    return {
+        word: first + apart * place
+        for place, line in lines
+        for word in line.replace("\\", "").split("|")
+    }
 
 
-_words = cache(_Patterns)
+def _period(name: str) -> tuple[int, int]:
+    """The number of the first month of a month, season or quarter, and how many it has."""
+    if name.isdigit() or name.lower() in _numbers("MONTHS", 1):
+        return int(name) if name.isdigit() else _numbers("MONTHS", 1)[name.lower()], 1
+    return (_numbers("SEASONS", 3, 3) | _numbers("QUARTERS", 1, 3))[name.lower()], 3
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return compile_late(pattern, re.IGNORECASE)  # each is long, and few texts need any
-
-
-def _numbered(listed: Iterable[tuple[int, str]]) -> dict[str, int]:
-    return {word: number for number, words in listed for word in words.split("|")}
-
-
-def _any(words: Iterable[str]) -> str:
-    return "|".join(map(re.escape, sorted(set(words), key=lambda word: (-len(word), word))))
+def _step(which: str | None) -> int | None:
+    """-1 for a word that says "last", 0 for "this", 1 for "next", None for any other."""
+    return _numbers("STEPS", -1).get((which or "").lower())
 
 
 def find_date_range(text: str, *, now: datetime | None = None) -> DateRange | None:
@@ -126,119 +61,106 @@ def find_date_range(text: str, *, now: datetime | None = None) -> DateRange | No
     "since Monday" reaches to the end of today.
     """
     require_instant(now, "now")
-    text = text.replace("’", "'")
+    return _find(text.replace("’", "'"), now)[0]
+
+
+def _find(text: str, now: datetime | None) -> tuple[DateRange | None, str]:
+    told = ""
     try:
-        found = _absolute(text, now) or (None if now is None else _relative(text, now))
+        found = _absolute(text, now)
+        if found is None and now is not None:
+            found, told = _relative(text, _day_of(now))
     except (ValueError, OverflowError):  # the 31st of February, the year 0
-        return None
-    if found is not None and now is not None and _words().since.search(text):
+        return None, ""
+    if found is not None and now is not None and P.since.search(text):
         tomorrow = _day_of(now) + timedelta(days=1)
         if found.start < tomorrow:
-            return DateRange(start=found.start, end=max(found.end, tomorrow))
-    return found
+            told = told if P.ago.search(text) else ""
+            found = DateRange(start=found.start, end=max(found.end, tomorrow))
+    return found, told
 
 
 def _absolute(text: str, now: datetime | None) -> DateRange | None:
     if not any(map(str.isdecimal, text)):
         return None  # no rule below does without a digit, and most questions have none
-    words = _words()
     for pattern in (
-        _ISO, _DOTTED, _SLASHED, _SLASHED_MONTH, _EAST, words.day_month, words.month_day,
-        words.month_year,
+        P.iso, P.dotted, P.slashed, P.slashed_month, P.east, P.day_month, P.month_day,
+        P.month_year, P.quarter, P.season_year,
     ):  # fmt: skip
         for found in pattern.finditer(text):
-            parts = found.groupdict()
-            month = _month_number(parts["month"])
-            day = int(parts["day"]) if parts.get("day") else None
-            year = int(parts["year"]) if parts.get("year") else None
-            if year is None and now is not None:
-                year = _nearest_past_year(month, day or 1, now)
-            if year is None or (day is not None and not 1 <= day <= 31) or not 1 <= month <= 12:
+            said = found.groupdict()
+            month, length = _period(said["month"])
+            day = int(said["day"]) if said.get("day") else None
+            year = int(said["year"] or 0)
+            if not year and now is not None:  # the last one that there was
+                today = _day_of(now)
+                year = today.year - ((month, day or 1) > (today.month, today.day))
+            if not year or not 1 <= month <= 12 or not (day is None or 1 <= day <= 31):
                 continue
-            return _day_range(year, month, day) if day else _month_range(year, month)
-    if (quarter := _quarter(text, now)) is not None:
-        return quarter
-    for found in _SEASON.finditer(text):
-        if found["year"]:
-            return _season_range(int(found["year"]), found["season"].lower())
-    if year_alone := _YEAR_ALONE.search(text):
-        year = int(year_alone["year"])
-        return DateRange(start=_utc(year, 1, 1), end=_utc(year + 1, 1, 1))
-    return None
+            return _months(year, month, length) if day is None else _days(_utc(year, month, day))
+    alone = P.year.search(text)
+    return None if alone is None else _months(int(alone["year"]), 1, 12)
 
 
-def _quarter(text: str, now: datetime | None) -> DateRange | None:
-    found = _QUARTER.search(text)
-    if found is None:
-        return None
-    ordinals = {"first": 1, "second": 2, "third": 3, "fourth": 4}
-    number = int(found["quarter"] or found["ordinal"] or ordinals[(found["word"] or "").lower()])
-    month = 3 * number - 2
-    said = found["year"] or found["year2"] or found["year3"]
-    if said is None and now is None:
-        return None
-    year = int(said) if said else _nearest_past_year(month, 1, now or _utc(1, 1, 1))
-    return DateRange(start=_utc(year, month, 1), end=_utc(*_month_later(year, month + 2), 1))
+@cache
+def _telling() -> frozenset[str]:
+    """The words that end a phrase, one of which stands in every text that names a time."""
+    listed = ("DAYS", "WEEKDAYS", "UNITS", "MONTHS", "SEASONS")
+    return frozenset(_WORD.findall(word)[-1] for one in listed for word in _numbers(one)) | {"ago"}
 
 
-def _relative(text: str, now: datetime) -> DateRange | None:
-    today = _day_of(now)
-    day = timedelta(days=1)
-    words = _words()
-    said = frozenset(_WORD.findall(text.lower()))
-
-    def says(*listed: str) -> bool:
-        return not text.isascii() or not any(said.isdisjoint(words.heads[one]) for one in listed)
-
-    if says("days") and (found := words.day_word.search(text)):
-        offset = words.days[found[0].lower()]
-        return DateRange(start=today + offset * day, end=today + (offset + 1) * day)
-    if found := _AGO.search(text):
-        count = _NUMBERS.get(found["count"].lower()) or int(found["count"])
-        return _ago(today, count, found["unit"].lower())
-    for found in words.weekday.finditer(text) if says("weekdays") else ():
-        if found["which"] is None and found["after"] is None:
-            continue
-        wanted = words.weekdays[found["weekday"].lower()]
-        step = words.steps.get((found["after"] or found["which"]).lower(), -1)
-        if step == 1:
-            start = today + ((wanted - today.weekday()) % 7 or 7) * day
-        else:
-            start = today - ((today.weekday() - wanted) % 7 or 7) * day
-        return DateRange(start=start, end=start + day)
-    if says("units", "steps") and (found := words.unit.search(text)):
-        step = words.steps[(found["which"] or found["which2"]).lower()]
-        return _unit_range(today, step, words.units[(found["unit"] or found["unit2"]).lower()])
-    if says("months"):
-        for found in (*words.month_last.finditer(text), *words.named_month.finditer(text)):
-            return _named_month(found, now)
-    if (found := _SEASON.search(text)) and found["which"]:
-        season = found["season"].lower()
-        year = today.year + {"next": 1}.get(found["which"].lower(), 0)
-        while _season_range(year, season).start > today and found["which"].lower() != "next":
-            year -= 1
-        if found["which"].lower() == "last" and _season_range(year, season).end > today:
-            year -= 1
-        return _season_range(year, season)
-    return None
+def _relative(text: str, today: datetime) -> tuple[DateRange | None, str]:
+    if text.isascii() and _telling().isdisjoint(_WORD.findall(text.lower())):
+        return None, ""
+    if found := P.day_word.search(text):
+        return _days(today, after=_numbers("DAYS", -2)[found[0].lower()]), ""
+    if found := P.ago.search(text):
+        return _ago(today, found["count"].lower(), found["unit"].lower())
+    for found in P.weekday.finditer(text):
+        if which := found["after"] or found["which"]:
+            away = (_numbers("WEEKDAYS")[found["weekday"].lower()] - today.weekday()) % 7
+            coming = _step(which) == 1
+            day = _days(today, after=away or 7 if coming else away - 7)
+            return day, f"the {day.start:%A} {'after' if coming else 'before'}"
+    if found := P.unit.search(text):
+        step = _step(found["which"] or found["which2"]) or 0
+        line = _numbers("UNITS")[(found["unit"] or found["unit2"]).lower()]
+        return _unit(today, step, P.told["words"]["UNITS"][line].partition("|")[0])
+    for pattern in (P.month_step, P.named_month, P.named_season):
+        if found := pattern.search(text):
+            return _named(today, found["month"], _step(found["which"])), ""
+    return None, ""
 
 
-def _named_month(found: re.Match[str], now: datetime) -> DateRange | None:
-    """ "last May", "im März", "marzo pasado"."""
-    today = _day_of(now)
-    month = _month_number(found["month"])
-    which = found["which"].lower()
-    step = _words().steps.get(which)
-    if found["month"] in ("may", "mar", "mars", "march") and step is None:
+def _ago(today: datetime, count: str, unit: str) -> tuple[DateRange, str]:
+    number = _numbers("COUNTS", 1).get(count) or int(count)
+    days, slack = {"day": (1, 0), "week": (7, 3), "month": (30, 15), "year": (365, 183)}[unit]
+    range_ = _days(today, after=-days * number - slack, count=2 * slack + 1)
+    word = "one" if count in ("a", "an") else count
+    return range_, "" if unit == "day" else f"{word} {unit}{'s' * (number > 1)} before"
+
+
+def _unit(today: datetime, step: int, unit: str) -> tuple[DateRange, str]:
+    if unit == "year":
+        return _months(today.year + step, 1, 12), ""
+    if unit == "month":
+        return _months(today.year, today.month + step), ""
+    days = 2 if unit == "weekend" else 7
+    sunday = 7 * (step + 1) - today.weekday()
+    range_ = _days(today, after=sunday - days, count=days)
+    return range_, f"the {unit} {('of', 'after', 'before')[step]}"
+
+
+def _named(today: datetime, name: str, step: int | None) -> DateRange | None:
+    """ "last May", "im März", "marzo pasado", "this summer"."""
+    if name in ("may", "mar", "mars", "march") and step is None:
         return None  # "of may" and "in may" written small are too often the verb
-    year = _nearest_past_year(month, 1, now)
-    if step == 0:
-        year = today.year
-    elif step == 1:
-        year = today.year if month > today.month else today.year + 1
-    elif step == -1 and (year, month) == (today.year, today.month):
-        year -= 1
-    return _month_range(year, month)
+    month, length = _period(name)
+    year = today.year - (month > today.month) + (step == 1)
+    if step == 0 and length == 1:
+        year = today.year  # of a season that is to come this year people say "next"
+    found = _months(year, month, length)
+    return _months(year - 1, month, length) if step == -1 and found.end > today else found
 
 
 # ----------------------------------------------------------------------------
@@ -251,34 +173,17 @@ def tell_when(text: str, *, said_on: date) -> str | None:
     "7 May 2023", "the week before 9 June 2023", "June 2023"; None when it
     names no time, or says it without need of that day.
     """
-    now = datetime(said_on.year, said_on.month, said_on.day, 12, tzinfo=UTC)
-    if find_date_range(text) is not None:
-        return None
     read = text.replace("’", "'")
-    found = find_date_range(read, now=now)
-    if found is None:
+    found, told = _find(read, datetime(said_on.year, said_on.month, said_on.day, 12, tzinfo=UTC))
+    if found is None or _find(read, None)[0] is not None:
         return None
-    words = _words()
-    said = say_day(said_on)
+    if told:
+        return f"{told} {say_day(said_on)}"
     days = (found.end - found.start).days
-    if not words.day_word.search(read):
-        if (ago := _AGO.search(read)) and ago["unit"].lower() != "day":
-            count = ago["count"].lower()
-            number = {"a": "one", "an": "one"}.get(count, count)
-            unit = ago["unit"].lower() + ("" if number in ("1", "one") else "s")
-            return f"{number} {unit} before {said}"
-        if days == 1 and (weekday := words.weekday.search(read)):
-            name = found.start.strftime("%A")
-            which = (weekday["after"] or weekday["which"] or "").lower()
-            return f"the {name} {'after' if words.steps.get(which) == 1 else 'before'} {said}"
-        if days in (2, 7) and (unit_said := words.unit.search(read)):
-            step = words.steps[(unit_said["which"] or unit_said["which2"]).lower()]
-            unit = words.units[(unit_said["unit"] or unit_said["unit2"]).lower()]
-            return f"the {unit} {('of', 'after', 'before')[step]} {said}"
     if days == 1:
         return say_day(found.start.date())
     if found.start.day == 1 and days <= 31:
-        return found.start.strftime("%B %Y").strip()
+        return f"{found.start:%B %Y}"
     if (found.start.month, found.start.day) == (1, 1) and days >= 365:
         return str(found.start.year)
     return f"{say_day(found.start.date())} to {say_day(found.end.date() - timedelta(days=1))}"
@@ -286,58 +191,24 @@ def tell_when(text: str, *, said_on: date) -> str | None:
 
 def say_day(day: date) -> str:
     """A day in words: "7 May 2023"."""
-    return f"{day.day} {MONTHS[day.month - 1].title()} {day.year}"
+    return f"{day.day} {day:%B %Y}"
 
 
 def _day_of(now: datetime) -> datetime:
     return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _month_number(name: str) -> int:
-    return int(name) if name.isdigit() else _words().months[name.lower()]
-
-
-def _nearest_past_year(month: int, day: int, now: datetime) -> int:
-    now = now.astimezone(UTC)
-    return now.year if (month, day) <= (now.month, now.day) else now.year - 1
-
-
 def _utc(year: int, month: int, day: int) -> datetime:
     return datetime(year, month, day, tzinfo=UTC)
 
 
-def _day_range(year: int, month: int, day: int) -> DateRange:
-    start = _utc(year, month, day)
-    return DateRange(start=start, end=start + timedelta(days=1))
+def _days(day: datetime, *, after: int = 0, count: int = 1) -> DateRange:
+    start = day + timedelta(days=after)
+    return DateRange(start=start, end=start + timedelta(days=count))
 
 
-def _month_range(year: int, month: int) -> DateRange:
-    return DateRange(start=_utc(year, month, 1), end=_utc(*_month_later(year, month), 1))
-
-
-def _month_later(year: int, month: int) -> tuple[int, int]:
-    return (year + 1, 1) if month == 12 else (year, month + 1)
-
-
-def _season_range(year: int, season: str) -> DateRange:
-    month = _SEASONS[season]
-    end = (year + 1, 3) if season == "winter" else (year, month + 3)
-    return DateRange(start=_utc(year, month, 1), end=_utc(*end, 1))
-
-
-def _unit_range(today: datetime, step: int, unit: str) -> DateRange:
-    if unit == "year":
-        return DateRange(start=_utc(today.year + step, 1, 1), end=_utc(today.year + step + 1, 1, 1))
-    if unit == "month":
-        months = today.year * 12 + today.month - 1 + step
-        return _month_range(months // 12, months % 12 + 1)
-    monday = today - timedelta(days=today.weekday()) + timedelta(weeks=step)
-    first = monday + timedelta(days=5 if unit == "weekend" else 0)
-    return DateRange(start=first, end=monday + timedelta(weeks=1))
-
-
-def _ago(today: datetime, count: int, unit: str) -> DateRange:
-    days = {"day": 1, "week": 7, "month": 30, "year": 365}[unit]
-    middle = today - timedelta(days=days * count)
-    slack = timedelta(days={"day": 0, "week": 3, "month": 15, "year": 183}[unit])
-    return DateRange(start=middle - slack, end=middle + slack + timedelta(days=1))
+def _months(year: int, month: int, count: int = 1) -> DateRange:
+    """So many months from one on, which may be the 0th or the 13th of a year."""
+    first = 12 * year + month - 1
+    start, end = (_utc(at // 12, at % 12 + 1, 1) for at in (first, first + count))
+    return DateRange(start=start, end=end)

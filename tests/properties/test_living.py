@@ -322,10 +322,8 @@ def test_what_is_extracted_stands_in_the_text(text: str) -> None:
         assert source[fact.start : fact.end] == fact.text
         assert fact.key
         assert fact.key == " ".join(sorted(fact.key.split()))
-    for decision in found.decisions:
-        assert 0 <= decision.start < decision.end <= len(source)
-    for fix in found.fixes:
-        assert 0 <= fix.start < fix.end <= len(source)
+    for episode in found.episodes:
+        assert 0 <= episode.start < episode.end <= len(source)
 
 
 @given(texts(), texts())

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.living.consolidate import read_judgement, read_shorter
-from agentmem.living.facts import Decision, ErrorFix, Fact, extract, key_words
+from agentmem.living.facts import Fact, StatedEpisode, extract, key_words
 from agentmem.living.learn import (
     Grounded,
     GroundTurn,
@@ -61,7 +61,7 @@ def proposals(draw: st.DrawFn, text: str) -> Proposal:
         evidence=draw(st.just("") | st.sampled_from(text.split(". ")) | pieces),
         turn=draw(st.integers(-1, 3)),
         ended=draw(st.sampled_from((False, False, True))),
-        confidence=draw(st.none() | st.floats(0.5, 1) | st.floats()),
+        confidence=draw(st.floats(0.5, 1) | st.floats()),
     )
 
 
@@ -98,16 +98,16 @@ def test_nothing_is_accepted_that_the_text_does_not_say(
         assert count(merged) - count(rules) in (0, 1)
 
 
-def quotes(found: Fact | Decision | ErrorFix) -> list[str]:
+def quotes(found: Fact | StatedEpisode) -> list[str]:
     if isinstance(found, Fact):
         return [found.value]
-    if isinstance(found, Decision):
+    if found.sort == "decision":
         return [found.title.removesuffix("…"), found.reason]
     return [found.error, found.fix]
 
 
 def count(found: Any) -> int:
-    return len(found.facts) + len(found.decisions) + len(found.fixes)
+    return len(found.facts) + len(found.episodes)
 
 
 _values = st.recursive(

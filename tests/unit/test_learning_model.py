@@ -280,7 +280,7 @@ def test_a_value_that_was_cut_off_is_not_read() -> None:
     cut = reply(STORE, {**GRPC, "value": "went with gRPC and more"})
     found = read_proposals(cut[: cut.index(" and more")]) or ()
     assert [one.value for one in found if one.value] == ["Postgres 16"]
-    assert Proposal(sort="fact", value="x").confidence is None
+    assert Proposal(sort="fact", value="x").confidence == 0.7
 
 
 def test_judgements_and_summaries_are_read_from_json_and_from_words() -> None:

@@ -124,14 +124,14 @@ def test_two_facts_in_one_sentence_are_both_found() -> None:
 
 def test_decisions_come_with_their_reasons() -> None:
     text = "We decided to use FAISS because pgvector was too slow. Lunch was good."
-    (decision,) = extract(text).decisions
+    (decision,) = extract(text).episodes
     assert (decision.title, decision.reason) == ("use FAISS", "pgvector was too slow")
     two = "Decision: keep SQLite. Reason: one file is easy to back up."
-    (decision,) = extract(two).decisions
+    (decision,) = extract(two).episodes
     assert decision.reason == "one file is easy to back up"
-    assert decision.to_episode().sort == "decision"
-    assert extract("We haven't decided to move yet.").decisions == ()
-    assert extract("We went to lunch.").decisions == ()
+    assert decision.sort == "decision"
+    assert extract("We haven't decided to move yet.").episodes == ()
+    assert extract("We went to lunch.").episodes == ()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_decisions_come_with_their_reasons() -> None:
     ],
 )
 def test_a_decision_is_found_in_many_wordings(text: str, title: str, reason: str) -> None:
-    (decision,) = extract(text).decisions
+    (decision,) = extract(text).episodes
     assert (decision.title, decision.reason) == (title, reason)
 
 
@@ -176,7 +176,7 @@ def test_a_decision_is_found_in_many_wordings(text: str, title: str, reason: str
     ],
 )
 def test_what_nobody_decided_or_can_understand_later_is_no_decision(text: str) -> None:
-    assert extract(text).decisions == ()
+    assert extract(text).episodes == ()
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_what_nobody_decided_or_can_understand_later_is_no_decision(text: str) -
     ],
 )
 def test_a_fix_is_found_in_many_wordings(text: str, error: str, fix: str) -> None:
-    (found,) = extract(text).fixes
+    (found,) = extract(text).episodes
     assert (found.error, found.fix) == (error, fix)
 
 
@@ -229,18 +229,18 @@ def test_a_fix_is_found_in_many_wordings(text: str, error: str, fix: str) -> Non
     ],
 )
 def test_what_is_not_fixed_is_no_fix(text: str) -> None:
-    assert extract(text).fixes == ()
+    assert extract(text).episodes == ()
 
 
 def test_errors_come_with_their_fixes() -> None:
-    one = extract("The import failed with KeyError: 'id'; fixed by adding a default.").fixes[0]
+    one = extract("The import failed with KeyError: 'id'; fixed by adding a default.").episodes[0]
     assert (one.error, one.fix) == ("The import failed with KeyError: 'id'", "adding a default")
-    two = extract("The deploy crashed with OOM. Fixed it by raising the limit to 2 GB.").fixes[0]
+    two = extract("The deploy crashed with OOM. Fixed it by raising the limit to 2 GB.").episodes[0]
     assert (two.error, two.fix) == ("The deploy crashed with OOM", "raising the limit to 2 GB")
-    three = extract("Fixed the flaky login test by freezing the clock.").fixes[0]
+    three = extract("Fixed the flaky login test by freezing the clock.").episodes[0]
     assert three.fix == "freezing the clock"
-    assert three.to_episode().sort == "error"
-    assert extract("The import failed with KeyError.").fixes == ()
+    assert three.sort == "error"
+    assert extract("The import failed with KeyError.").episodes == ()
 
 
 def test_a_key_does_not_depend_on_how_the_attribute_is_said() -> None:
