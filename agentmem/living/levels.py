@@ -224,10 +224,10 @@ def make_levels(
         shorter, short, lines = _record_levels(text, count, title, kind)
     else:
         shorter = summarise(text, count, share=summary_share)
-        short = compress(_cheaper(shorter, text, count)[0])
+        short = compress(cheaper(shorter, text, count)[0])
         lines = list(_index_lines(text, title, (INDEX_WORDS, INDEX_WORDS // 2, 0)))
-    summary, summary_tokens = _cheaper(shorter, text, count)
-    compressed, compressed_tokens = _cheaper(short, summary, count)
+    summary, summary_tokens = cheaper(shorter, text, count)
+    compressed, compressed_tokens = cheaper(short, summary, count)
     index, index_tokens = compressed, compressed_tokens
     for line in lines:
         tokens = count(line)
@@ -432,7 +432,8 @@ def code_across(text: str, spans: list[tuple[int, int]]) -> bool:
     )
 
 
-def _cheaper(candidate: str, above: str, count: TokenCounter) -> tuple[str, int]:
+def cheaper(candidate: str, above: str, count: TokenCounter) -> tuple[str, int]:
+    """`candidate` if it says something for no more than the level `above`, else that; its cost."""
     limit = count(above)
     tokens = count(candidate)
     return (candidate, tokens) if candidate and tokens <= limit else (above, limit)
