@@ -23,7 +23,7 @@ from agentmem.base.errors import NAME_THE_USER, AgentMemWarning
 from agentmem.base.filters import Selection
 from agentmem.base.guards import TtlCache
 from agentmem.base.lazy import Lazy, made
-from agentmem.base.types import LEARN_CITED, LEARN_WORKFLOW, Memory, Scope
+from agentmem.base.types import LEARN_CITED, LEARN_WORKFLOW, Hit, Memory, Scope
 from agentmem.living.preferences import PreferenceStore
 from agentmem.prompt.build import is_only_asked
 from agentmem.prompt.query import FEW_WORDS, asked_text, read_queries
@@ -234,9 +234,11 @@ class Runtime:
         """What was said to be going on lately; nothing is loaded to find that nothing was."""
         return self.predictions.current(scope) if "predictions" in self.__dict__ else ()
 
-    def expect(self, text: str, scope: Scope, config: LoopConfig) -> Recalled:
-        """What a turn that says `text` will recall; kept for it in the cache."""
-        return self.recall(read_queries(({"role": "user", "content": text},)), scope, config)
+    def expect(self, text: str, scope: Scope, config: LoopConfig) -> Sequence[Hit] | None:
+        """What a turn that says `text` will recall, kept for it in the cache; None if it fails."""
+        asked = read_queries(({"role": "user", "content": text},))
+        recalled = self.recall(asked, scope, config)
+        return None if recalled.degradations else recalled.hits
 
     def expect_question(self, message: Mapping[str, Any], config: LoopConfig) -> None:
         """Have the vector of what is asked made while the turn listens to it."""

@@ -16,16 +16,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from agentmem.base.errors import AgentMemError, ChangedMeanwhile, InvalidInput
 from agentmem.base.filters import Selection
-from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
 from agentmem.base.types import COLD_AT, FORGOTTEN_AT, Memory, Scope, audience, same_audience
 from agentmem.living.conflicts import Verdict
-from agentmem.living.levels import accept_model_text
+from agentmem.living.levels import accept_model_text, cheaper
 from agentmem.living.models import Asker, Model, Spend, find_json, json_format, strict_object
 from agentmem.living.plans import (
     AddLink,
@@ -39,13 +37,13 @@ from agentmem.living.plans import (
     SimilarPair,
     Summarise,
     apply_plan,
-    choose_survivor,
     is_active,
     judged_pairs,
     mark_of,
     opened,
     pair_of,
     plan_consolidation,
+    rank_survivor,
 )
 from agentmem.living.usage import co_cited
 from agentmem.stores.rules import JournalEntry, Relation, Revision, Undone
@@ -101,11 +99,7 @@ class ConsolidationReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values; each operation with its sort."""
-        plain = {
-            name: getattr(self, name)
-            for name in self.__dataclass_fields__
-            if name not in ("operations", "notes")
-        }
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         operations = [operation_fields(operation) for operation in self.operations]
         return {**plain, "notes": list(self.notes), "operations": operations}
 
@@ -143,81 +137,68 @@ WHOLE_ROWS = 50_000
 MOST_ALIKE = 16
 """So many neighbours of one memory are looked at."""
 ALIKE_WORDS = 0.92
+CONTRADICTION_SIMILARITY = 0.75
+"""Pairs at least so alike are looked at for contradictions, though not merged."""
 BESIDE = 32
 """So many rows that share a rare term with one are compared with it."""
 
 Row = int
-Audience = tuple[Any, ...]
+Found = dict[tuple[Row, Row], float]
+"""How alike two rows are, the smaller one first."""
 
 
 def find_similar(
     memory: Parts,
     rows: Mapping[Row, Memory],
-    *,
-    changed: Collection[Row] | None = None,
-    least: float,
-    related: float,
-    related_kinds: Collection[str],
+    changed: Collection[Row] | None,
+    settings: ConsolidationSettings,
 ) -> tuple[SimilarPair, ...]:
-    """Pairs at least `least` alike among memories that the same people see.
+    """Pairs alike enough to be one memory, among memories that the same people see.
 
-    Of `related_kinds`, pairs that are at least `related` alike, too. With
-    `changed`, only pairs with one of these rows. Memories with a vector are
-    compared by it, the others by their words. The same text is alike in any
-    case.
+    Of kinds that can contradict, pairs at least `CONTRADICTION_SIMILARITY` alike,
+    too. With `changed`, only pairs with one of these rows. Memories with a vector
+    are compared by it, the others by their words. The same text is alike in any case.
     """
-    audiences: dict[Audience, list[Row]] = defaultdict(list)
-    for row, one in rows.items():
+    audiences: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row, one in sorted(rows.items()):
         if is_active(one):
             audiences[audience(one)].append(row)
-    touched = None if changed is None else set(changed)
-    found: dict[tuple[Row, Row], float] = {}
+    least, kinds = settings.merge_similarity, settings.contradiction_kinds
+    found: Found = {}
     for members in audiences.values():
-        if touched is not None and touched.isdisjoint(members):
+        if changed is not None and not any(row in changed for row in members):
             continue
-        for first, second in _same_text(members, rows, touched):
-            found[first, second] = 1.0
-        near: dict[tuple[Row, Row], float] = {}
-        seen = _by_vector(memory, sorted(members), touched, min(least, related), near)
+        near, seen = _by_vector(memory, members, changed, min(least, CONTRADICTION_SIMILARITY))
         for (first, second), alike in near.items():
-            kinds = {rows[first].kind, rows[second].kind}
-            if alike >= least or kinds.issubset(related_kinds):
-                found[first, second] = max(found.get((first, second), -1.0), alike)
+            if alike >= least or kinds.issuperset((rows[first].kind, rows[second].kind)):
+                found[first, second] = alike
         rest = [row for row in members if row not in seen]
-        _by_words(memory, sorted(rest), touched, max(least, ALIKE_WORDS), found)
+        found |= _by_words(memory, rest, changed, max(least, ALIKE_WORDS))
+        found |= dict.fromkeys(_same_text(members, rows), 1.0)
     return tuple(
         SimilarPair(first=rows[first].id, second=rows[second].id, similarity=min(1.0, value))
         for (first, second), value in sorted(found.items())
     )
 
 
-def _same_text(
-    members: Sequence[Row], rows: Mapping[Row, Memory], changed: set[Row] | None
-) -> Iterator[tuple[Row, Row]]:
+def _same_text(members: Iterable[Row], rows: Mapping[Row, Memory]) -> Iterator[tuple[Row, Row]]:
     """Each memory with the one of the same text that would stay."""
     groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in members:
         one = rows[row]
         groups[one.text, one.kind, one.origin, one.speaker].append(row)
     for group in groups.values():
-        if len(group) < 2 or (changed is not None and changed.isdisjoint(group)):
-            continue
-        by_id = {rows[row].id: row for row in group}
-        best = by_id[reduce(lambda a, b: choose_survivor(a, b)[0], (rows[r] for r in group)).id]
-        for row in group:
-            if row != best:
-                yield min(row, best), max(row, best)
+        best = min(group, key=lambda row: rank_survivor(rows[row]))
+        yield from ((min(row, best), max(row, best)) for row in group if row != best)
 
 
 def _by_vector(
-    memory: Parts,
-    members: Sequence[Row],
-    changed: set[Row] | None,
-    least: float,
-    found: dict[tuple[Row, Row], float],
-) -> set[Row]:
-    """Adds what is near in the served embedder's space; gives the rows that have a vector."""
+    memory: Parts, members: Sequence[Row], changed: Collection[Row] | None, least: float
+) -> tuple[Found, set[Row]]:
+    """What is near in the served embedder's space, and the rows that have a vector."""
     import numpy as np
+
+    found: Found = {}
 
     def add(one: Row, near: NDArray[np.int64], cosines: NDArray[np.float32]) -> None:
         for other, value in zip(near.tolist(), cosines.tolist(), strict=True):
@@ -227,15 +208,13 @@ def _by_vector(
 
     embedder = memory.embedding.serving_id
     if embedder is None or len(members) < 2:
-        return set()
+        return found, set()
     if len(members) > WHOLE_ROWS:  # comparing each with each would take too long
-        asking = members if changed is None else [row for row in members if row in changed]
+        asking = [row for row in members if changed is None or row in changed]
         for one in memory.index.nearest(embedder, asking, MOST_ALIKE + 1, among=members):
             add(*one)
-        return set(members)
+        return found, set(members)
     keys, vectors = memory.store.feed.vectors(embedder, rows=members)
-    if not len(keys):
-        return set()
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     units = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     most = min(MOST_ALIKE + 1, len(keys))
@@ -248,24 +227,21 @@ def _by_vector(
         for at, place in enumerate(here):
             if values[at].max() >= least:
                 add(int(keys[place]), keys[near[at]], values[at])
-    return {int(key) for key in keys}
+    return found, set(keys.tolist())
 
 
 def _by_words(
-    memory: Parts,
-    members: Sequence[Row],
-    changed: set[Row] | None,
-    least: float,
-    found: dict[tuple[Row, Row], float],
-) -> None:
-    """Adds pairs whose sets of terms are alike: the shared ones over the root of both counts.
+    memory: Parts, members: Sequence[Row], changed: Collection[Row] | None, least: float
+) -> Found:
+    """Pairs whose sets of terms are alike: the shared ones over the root of both counts.
 
     Two sets that are at least `least` alike share one of their rarest terms: of a
     set of n, one of the first n − least² n + 1. Of many rows that have such a term
     each is compared with those right before it.
     """
+    found: Found = {}
     if len(members) < 2:
-        return
+        return found
     indexed = memory.store.feed.index_rows(rows=members)
     places = indexed.term_offsets.tolist()
     terms: dict[Row, frozenset[int]] = {
@@ -278,13 +254,13 @@ def _by_words(
         rarest = sorted(held, key=lambda term: (rows_with[term], term))
         for term in rarest[: len(held) - math.ceil(least * least * len(held)) + 1]:
             for other in holders[term][-BESIDE:]:
-                pair = (other, row)
-                if pair in found or (changed is not None and changed.isdisjoint(pair)):
+                if changed is not None and row not in changed and other not in changed:
                     continue
                 alike = len(held & terms[other]) / math.sqrt(len(held) * len(terms[other]))
                 if alike >= least:
-                    found[pair] = alike
+                    found[other, row] = alike
             holders[term].append(row)
+    return found
 
 
 # ----------------------------------------------------------------------------
@@ -354,11 +330,9 @@ SURE = 0.9
 class ModelHelp:
     """One model for one run of consolidation; `asker` knows what it was asked."""
 
-    def __init__(
-        self, model: Model, *, spend: Spend, count: TokenCounter, kept: StoreSettings
-    ) -> None:
-        self.asker = Asker(model, spend=spend, count=count)
-        self._count = count
+    def __init__(self, model: Model, spend: Spend, kept: StoreSettings) -> None:
+        self._count = tokenizer_for(COUNTED_FOR)
+        self.asker = Asker(model, spend=spend, count=self._count)
         self._kept = kept
 
     def improve(
@@ -368,56 +342,38 @@ class ModelHelp:
         *,
         similar: Iterable[SimilarPair],
         settings: ConsolidationSettings,
-        now: Any,
+        now: datetime,
     ) -> ConsolidationPlan:
         """The plan with shorter summaries, and with contradictions as the model sees them."""
         memories = {one.id: one for one in state.memories}
         after = {one.id: one for one in apply_plan(state, plan, now=now).memories}
-        judged: list[Operation] = [
-            one
-            for one in plan.operations
-            if not isinstance(one, OpenContradiction)
-            or one.verdict.confidence >= SURE
-            or self._judge(memories[one.first].text, memories[one.second].text) != "no"
-        ]
-        judged += self._found(judged, after, similar, settings, state)
+        known: set[Pair] = {*state.contested, *state.settled}
+        judged: list[Operation] = []
+        for one in plan.operations:
+            if isinstance(one, OpenContradiction):
+                sure = one.verdict.confidence >= SURE
+                if not sure and self._judge(memories[one.first], memories[one.second]) == "no":
+                    continue
+                known.add(pair_of(one.first, one.second))
+            judged.append(one)
+        for pair in sorted(similar, key=lambda p: (-p.similarity, p.first, p.second)):
+            first, second = after[pair.first], after[pair.second]
+            if (
+                pair_of(pair.first, pair.second) not in known
+                and settings.contradiction_kinds.issuperset((first.kind, second.kind))
+                and is_active(first)
+                and is_active(second)
+                and first.text != second.text
+                and same_audience(first, second)
+                and self._judge(first, second) == "yes"
+            ):
+                verdict = Verdict(kind="contradicts", reason="value", confidence=0.7)
+                judged.append(OpenContradiction(first=first.id, second=second.id, verdict=verdict))
         return ConsolidationPlan(operations=tuple(self._shortened(judged, memories)))
 
-    # -- contradictions ---------------------------------------------------------------------
-
-    def _found(
-        self,
-        operations: Iterable[Operation],
-        after: Mapping[str, Memory],
-        similar: Iterable[SimilarPair],
-        settings: ConsolidationSettings,
-        state: LivingState,
-    ) -> list[Operation]:
-        """Contradictions among what is alike that no rule saw."""
-        known: set[Pair] = {*state.contested, *state.settled}
-        known |= {
-            pair_of(one.first, one.second)
-            for one in operations
-            if isinstance(one, OpenContradiction)
-        }
-        found: list[Operation] = []
-        for pair in sorted(similar, key=lambda p: (-p.similarity, p.first, p.second)):
-            first, second = after.get(pair.first), after.get(pair.second)
-            if first is None or second is None or pair_of(pair.first, pair.second) in known:
-                continue
-            kinds = {first.kind, second.kind} <= settings.contradiction_kinds
-            if not kinds or not (is_active(first) and is_active(second)):
-                continue
-            if first.text == second.text or not same_audience(first, second):
-                continue
-            if self._judge(first.text, second.text) == "yes":
-                verdict = Verdict(kind="contradicts", reason="value", confidence=0.7)
-                found.append(OpenContradiction(first=first.id, second=second.id, verdict=verdict))
-        return found
-
-    def _judge(self, first: str, second: str) -> Judgement:
+    def _judge(self, first: Memory, second: Memory) -> Judgement:
         """The verdict of an earlier run, or the model's; it is kept without the texts."""
-        one, other = sorted((first, second))
+        one, other = sorted((first.text, second.text))
         written = f"{one}\x00{other}".encode()
         name = f"verdict {hashlib.blake2b(written, digest_size=16).hexdigest()}"
         kept = self._kept.get(name)
@@ -429,37 +385,32 @@ class ModelHelp:
             self._kept.set(name, said)
         return said
 
-    # -- summaries ------------------------------------------------------------------------------
-
     def _shortened(
         self, operations: list[Operation], memories: Mapping[str, Memory]
-    ) -> list[Operation]:
+    ) -> Iterator[Operation]:
+        """The operations with the model's summaries; the longest texts are shortened first."""
+        count = self._count
         made: dict[str, str] = {}
         wanted = [one for one in operations if isinstance(one, Summarise)]
-        for one in sorted(wanted, key=lambda o: (-self._count(memories[o.id].text), o.id)):
+        for one in sorted(wanted, key=lambda o: (-count(memories[o.id].text), o.id)):
             text = memories[one.id].text
             proposed = read_shorter(self.asker.ask(_SHORTEN, {"note": text}, SHORTER_FORMAT))
-            shorter = proposed and self._count(proposed) < self._count(one.summary)
-            if shorter and accept_model_text(text, proposed, self._count).accepted:
+            shorter = proposed and count(proposed) < count(one.summary)
+            if shorter and accept_model_text(text, proposed, count).accepted:
                 made[one.id] = proposed
-        return [self._replaced(one, made, memories) for one in operations]
-
-    def _replaced(
-        self, one: Operation, made: Mapping[str, str], memories: Mapping[str, Memory]
-    ) -> Operation:
-        if isinstance(one, Summarise) and one.id in made:
-            saved = self._count(memories[one.id].text) - self._count(made[one.id])
-            return replace(one, summary=made[one.id], tokens_saved=saved)
-        if isinstance(one, Compress) and one.id in made:
-            # Each level costs no more than the one above it (P35).
-            limit = self._count(made[one.id])
-            compressed = one.compressed if self._count(one.compressed) <= limit else made[one.id]
-            least = self._count(compressed)
-            index = one.index if self._count(one.index) <= least else compressed
-            return replace(
-                one, compressed=compressed, index=index, tokens_saved=max(0, limit - least)
-            )
-        return one
+        for operation in operations:
+            match operation:
+                case Summarise(id=id_) if id_ in made:
+                    saved = count(memories[id_].text) - count(made[id_])
+                    yield replace(operation, summary=made[id_], tokens_saved=saved)
+                case Compress(id=id_) if id_ in made:
+                    # Each level costs no more than the one above it (P35).
+                    short, tokens = cheaper(operation.compressed, made[id_], count)
+                    index, _ = cheaper(operation.index, short, count)
+                    saved = count(made[id_]) - tokens
+                    yield replace(operation, compressed=short, index=index, tokens_saved=saved)
+                case _:
+                    yield operation
 
 
 # ----------------------------------------------------------------------------
@@ -474,8 +425,6 @@ COUNTED_FOR = "gpt-4o"
 RELATED = "related"
 """The relation of links that consolidation discovers."""
 MARKS = frozenset({FORGOTTEN_AT, COLD_AT, "forgotten_because"})
-CONTRADICTION_SIMILARITY = 0.75
-"""Pairs at least so alike are looked at for contradictions, though not merged."""
 
 
 TRIES = 3
@@ -484,23 +433,12 @@ T = TypeVar("T")
 
 def plan_again(once: Callable[[], T], what: str) -> T:
     """What `once` gives, which plans and applies; planned anew where somebody wrote meanwhile."""
-    for left in reversed(range(TRIES)):
+    for _ in range(TRIES - 1):
         try:
             return once()
         except ChangedMeanwhile as error:
-            if not left:
-                raise
             _log.info("Planning %s again: %s", what, error)
-    raise AssertionError("unreachable")
-
-
-class Loaded(NamedTuple):
-    """What a run looks at: memories by row, what is known of them, and which are new to it."""
-
-    rows: Mapping[int, Memory]
-    state: LivingState
-    changed: frozenset[int] | None
-    seq: int
+    return once()
 
 
 class Consolidator:
@@ -528,16 +466,13 @@ class Consolidator:
         chosen = settings or ConsolidationSettings()
         if not isinstance(chosen, ConsolidationSettings):
             raise InvalidInput("settings", chosen, "are no ConsolidationSettings")
-        began = time.perf_counter()
+        began, store_id = time.perf_counter(), self._memory.telemetry_id
 
         def once() -> ConsolidationReport:
             help_ = None
             if model is not None and not dry_run:
-                count, kept = tokenizer_for(COUNTED_FOR), self._memory.store.settings
-                help_ = ModelHelp(model, spend=spend or Spend(), count=count, kept=kept)
-            with span(
-                "update_memory", store_id=self._memory.telemetry_id, step=KIND, dry_run=dry_run
-            ) as told:
+                help_ = ModelHelp(model, spend or Spend(), self._memory.store.settings)
+            with span("update_memory", store_id=store_id, step=KIND, dry_run=dry_run) as told:
                 report = self._once(scope, chosen, dry_run=dry_run, full=full, help_=help_)
                 told.found(len(report.operations))
             return report
@@ -552,40 +487,36 @@ class Consolidator:
         *,
         dry_run: bool,
         full: bool,
-        help_: ModelHelp | None = None,
+        help_: ModelHelp | None,
     ) -> ConsolidationReport:
-        memory, now = self._memory, self._memory.clock.now()
+        memory, store, now = self._memory, self._memory.store, self._memory.clock.now()
         mark = mark_of("consolidated", (scope, settings))
-        loaded = self._load(scope, mark, full=full)
+        seq = store.feed.seq()
+        touched = None if full else _changed_since(memory, mark)
+        rows = _read_rows(memory, scope)
+        changed = None if touched is None else touched & rows.keys()
+        state = _read_state(memory, scope, rows.values())
         notes: tuple[str, ...] = ()
-        if not _is_used(loaded.state.memories):
+        if not any(u.retrieved or u.cited or u.ignored for u in (m.usage for m in state.memories)):
+            # Who searches without a loop counts no use at all.
             settings = replace(settings, forget_unused=False, cool_unused=False)
             notes = ("use was never counted, so nothing is forgotten for not being used",)
-        similar = find_similar(
-            memory,
-            loaded.rows,
-            changed=loaded.changed,
-            least=settings.merge_similarity,
-            related=CONTRADICTION_SIMILARITY,
-            related_kinds=settings.contradiction_kinds,
-        )
-        changed = loaded.changed
+        similar = find_similar(memory, rows, changed, settings)
         plan = plan_consolidation(
-            loaded.state,
+            state,
             now=now,
             count=tokenizer_for(COUNTED_FOR),
             similar=similar,
             settings=settings,
-            changed=None if changed is None else {loaded.rows[row].id for row in changed},
+            changed=None if changed is None else {rows[row].id for row in changed},
         )
         if help_ is not None:
-            plan = help_.improve(plan, loaded.state, similar=similar, settings=settings, now=now)
+            plan = help_.improve(plan, state, similar=similar, settings=settings, now=now)
             notes += tuple(help_.asker.notes)
-        looked = loaded.rows if loaded.changed is None else loaded.changed
         report = ConsolidationReport(
             operations=plan.operations,
-            memories=len(loaded.rows),
-            looked_at=len(looked),
+            memories=len(rows),
+            looked_at=len(rows if changed is None else changed),
             dry_run=dry_run,
             notes=notes,
             model_calls=0 if help_ is None else help_.asker.calls,
@@ -595,37 +526,39 @@ class Consolidator:
         if dry_run:
             return report
         if plan.empty:
-            if loaded.rows and memory.store.settings.get(mark) != str(loaded.seq):
-                memory.store.settings.set(mark, str(loaded.seq))
+            if rows and store.settings.get(mark) != str(seq):
+                store.settings.set(mark, str(seq))
             return report
-        revision = revision_of(plan, loaded.state, revision_id=memory.ids.new(), now=now, mark=mark)
-        entry = memory.store.journal.apply(scope, revision, at=now)
-        return replace(report, journal_id=entry.id)
+        revision = revision_of(plan, state, revision_id=memory.ids.new(), now=now, mark=mark)
+        return replace(report, journal_id=store.journal.apply(scope, revision, at=now).id)
 
-    def _load(self, scope: Scope, mark: str, *, full: bool) -> Loaded:
-        store = self._memory.store
-        seq = store.feed.seq()
-        changed = None if full else _changed_since(self._memory, mark)
-        selection = Selection(reader=scope, superseded=True, forgotten=True)
-        rows = {
-            row: one
-            for row, one in read_rows(self._memory, scope, selection).items()
-            if one.visibility != "system"
-            or one.scope == scope  # everybody's are not ours to change
-        }
-        links = store.links.all(scope)
-        contested, settled = judged_pairs(store.contradictions.all(scope))
-        state = LivingState(
-            memories=tuple(rows.values()),
-            links=frozenset(
-                pair_of(link.first_id, link.second_id) for link in links if link.relation == RELATED
-            ),
-            contested=contested,
-            settled=settled,
-            co_cited=co_cited(links),
-        )
-        touched = None if changed is None else frozenset(changed & rows.keys())
-        return Loaded(rows=rows, state=state, changed=touched, seq=seq)
+
+def _read_rows(memory: Parts, scope: Scope) -> dict[Row, Memory]:
+    """What a reader sees and may change, by row, oldest row first."""
+    selection = Selection(reader=scope, superseded=True, forgotten=True)
+    wanted = memory.store.select_rows(selection).tolist()
+    found: dict[Row, Memory] = {}
+    for start in range(0, len(wanted), 1_000):
+        found |= memory.store.get_rows(scope, wanted[start : start + 1_000])
+    # Everybody's are not ours to change.
+    return {
+        row: found[row]
+        for row in wanted
+        if row in found and (found[row].visibility != "system" or found[row].scope == scope)
+    }
+
+
+def _read_state(memory: Parts, scope: Scope, memories: Iterable[Memory]) -> LivingState:
+    links = memory.store.links.all(scope)
+    contested, settled = judged_pairs(memory.store.contradictions.all(scope))
+    related = (pair_of(one.first_id, one.second_id) for one in links if one.relation == RELATED)
+    return LivingState(
+        memories=tuple(memories),
+        links=frozenset(related),
+        contested=contested,
+        settled=settled,
+        co_cited=co_cited(links),
+    )
 
 
 def revision_of(
@@ -645,16 +578,16 @@ def revision_of(
         if old is not new and old != new
     ]
     relations: list[Relation] = []
-    for operation in plan.operations:
-        if isinstance(operation, AddLink):
-            first, second = pair_of(operation.first, operation.second)
-            note = json.dumps({"reason": operation.reason, "weight": operation.weight})
+    for one in plan.operations:
+        if isinstance(one, AddLink):
+            first, second = pair_of(one.first, one.second)
+            note = json.dumps({"reason": one.reason, "weight": one.weight})
             link = Link(
                 first_id=first, second_id=second, relation=RELATED, created_at=now, note=note
             )
             relations.append(Relation(family="link", link=link))
-        elif isinstance(operation, OpenContradiction):
-            link = opened(operation.first, operation.second, operation.verdict, at=now)
+        elif isinstance(one, OpenContradiction):
+            link = opened(one.first, one.second, one.verdict, at=now)
             relations.append(Relation(family="contradiction", link=link))
     return Revision(
         id=revision_id,
@@ -684,22 +617,6 @@ def bring_back(memory: Parts, scope: Scope, ids: Sequence[str]) -> JournalEntry:
     return memory.store.journal.apply(scope, revision, at=memory.clock.now())
 
 
-def read_rows(memory: Parts, scope: Scope, selection: Selection) -> dict[int, Memory]:
-    """The selected memories by row, oldest row first."""
-    wanted = memory.store.select_rows(selection).tolist()
-    found: dict[int, Memory] = {}
-    for start in range(0, len(wanted), 1_000):
-        part = wanted[start : start + 1_000]
-        there = memory.store.get_rows(scope, part)
-        found.update((row, there[row]) for row in part if row in there)
-    return found
-
-
-def _is_used(memories: Iterable[Memory]) -> bool:
-    """Whether use is counted here at all: who searches without a loop counts none."""
-    return any(one.usage.retrieved or one.usage.cited or one.usage.ignored for one in memories)
-
-
 def _changed_since(memory: Parts, mark: str) -> set[int] | None:
     seen = memory.store.settings.get(mark)
     if seen is None:
@@ -717,7 +634,6 @@ def _changed_since(memory: Parts, mark: str) -> set[int] | None:
 # memory's worker, one run for each owner, and stops after `LIMIT_SECONDS`.
 
 
-CONSOLIDATE = "consolidate"
 HOUR = 3
 """Local time; a night begins late for those who work at night."""
 LIMIT_SECONDS = 600.0
@@ -726,9 +642,8 @@ LIMIT_SECONDS = 600.0
 class Nightly:
     """Starts a consolidation at `HOUR` of every day until it is closed."""
 
-    def __init__(self, memory: Parts, *, hour: int = HOUR) -> None:
+    def __init__(self, memory: Parts) -> None:
         self._memory = weakref.ref(memory)  # a night to come keeps no memory alive
-        self._hour = hour
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._closed = False
@@ -738,7 +653,7 @@ class Nightly:
         with self._lock:
             memory = self._memory()
             if self._timer is None and not self._closed and memory is not None:
-                seconds = seconds_until(memory.clock.now(), self._hour)
+                seconds = seconds_until(memory.clock.now(), HOUR)
                 self._timer = threading.Timer(seconds, self._fire)
                 self._timer.name, self._timer.daemon = "agentmem-nightly", True
                 self._timer.start()
@@ -756,7 +671,7 @@ class Nightly:
     def _fire(self) -> None:
         memory = self._memory()
         if memory is not None:
-            memory.worker.submit(CONSOLIDATE, {}, key=CONSOLIDATE)
+            memory.worker.submit(KIND, {}, key=KIND)
         with self._lock:
             self._timer = None
         self.start()

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
-from agentmem.base.checks import require_number, require_text
-from agentmem.base.errors import InvalidInput
+from agentmem.base.checks import require_text
 from agentmem.base.protocols import TokenCounter
 from agentmem.living.conflicts import SCALES, SMALL_NUMBERS, WORDS, P, stem_word
 from agentmem.text.regions import all_code_spans
@@ -30,9 +30,7 @@ _PIECE = re.compile(r"[^\W_](?:[\w+#]|['’.,:/@\-](?=\w))*")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)*")
 _ENDS = frozenset(".!?…。！？\n")
 _ORDINARY = STOP_WORDS | WORDS.fillers | WORDS.negators | WORDS.interjections
-_NOT_NUMBERS = frozenset({"one"})
 _NEGATIONS = WORDS.negators - WORDS.doubtful_negators
-_COUNTING = frozenset(SMALL_NUMBERS) | {"one"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,58 +48,38 @@ class Essentials:
     words: frozenset[str]
     """All words, lower-case, to look a name up in."""
 
-    @property
-    def negated(self) -> bool:
-        """Whether anything is denied."""
-        return self.negations > 0
 
-
+@lru_cache(maxsize=32)  # while a text is shortened it is read several times in a row
 def read_essentials(text: str) -> Essentials:
     """The essentials of `text`; any text has some, if only empty ones."""
-    return _read_again(text) if len(text) <= _READ_AGAIN_CHARACTERS else _read(text)
-
-
-def _read(text: str) -> Essentials:
     numbers: set[str] = set()
     names: set[str] = set()
     words: set[str] = set()
-    negations = 0
-    last_end = 0
-    previous_number = 0.0
+    negations = last_end = 0
+    before = 0.0  # the number that stands right before, which "thousand" multiplies
     for match in _PIECE.finditer(text):
         piece = match[0]
-        before, last_end = last_end, match.end()
-        if piece.islower() and piece.isalpha():  # most words
-            words.add(piece)
-            if piece in _NEGATIONS:
-                negations += 1
-            if previous_number or piece in _COUNTING:
-                base, first = piece, False
-            else:
-                continue
-        else:
-            lower = piece.lower().replace("’", "'")
-            first = before == 0 or not _ENDS.isdisjoint(text[before : match.start()])
-            base = lower.removesuffix("'s")
-            words.add(base)
-            if lower in _NEGATIONS or lower.endswith("n't"):
-                negations += 1
+        first = last_end == 0 or not _ENDS.isdisjoint(text[last_end : match.start()])
+        last_end = match.end()
+        lower = piece.lower().replace("’", "'")
+        base = lower.removesuffix("'s")
+        words.add(base)
+        negations += _denies(lower)
         if piece[0].isdigit():
             number = _number(base)
             numbers.add(number)
-            previous_number = float(number) if number.isdecimal() and len(number) < 15 else 0.0
-            continue
-        if base in SMALL_NUMBERS and base not in _NOT_NUMBERS:
-            numbers.add(_shown(SMALL_NUMBERS[base]))
-            previous_number = SMALL_NUMBERS[base]
-            continue
-        if previous_number and len(base) > 2 and base in SCALES:
-            if previous_number != 1.0:
-                numbers.discard(_shown(previous_number))
-            numbers.add(_shown(previous_number * SCALES[base]))
-        previous_number = 1.0 if base == "one" else 0.0  # a number only before "thousand"
-        if _is_name(piece, base, first):
-            names.add(base)
+            before = float(number) if number.isdecimal() and len(number) < 15 else 0.0
+        elif base in SMALL_NUMBERS and base != "one":  # a number only before "thousand"
+            before = SMALL_NUMBERS[base]
+            numbers.add(_shown(before))
+        else:
+            if before and len(base) > 2 and base in SCALES:
+                if before != 1.0:
+                    numbers.discard(_shown(before))
+                numbers.add(_shown(before * SCALES[base]))
+            before = float(base == "one")
+            if _is_name(piece, base, first):
+                names.add(base)
     spans = all_code_spans(text) if _may_have_code(text) else ()
     return Essentials(
         numbers=frozenset(numbers),
@@ -110,11 +88,6 @@ def _read(text: str) -> Essentials:
         code=tuple(text[start:end] for start, end in spans),
         words=frozenset(words),
     )
-
-
-_READ_AGAIN_CHARACTERS = 2_000
-# While a text is shortened it is read several times in a row.
-_read_again = lru_cache(maxsize=32)(_read)
 
 
 def missing_essentials(original: Essentials, shorter: Essentials) -> tuple[str, ...]:
@@ -128,7 +101,7 @@ def _beyond(one: Essentials, other: Essentials, how: str) -> list[str]:
     """The numbers, names and negation that `one` has and `other` has not."""
     numbers = [f"number{how} {number}" for number in sorted(one.numbers - other.numbers)]
     names = [name for name in sorted(one.names - other.names) if not has_word(other, name)]
-    denied = [f"negation{how}"] if one.negated and not other.negated else []
+    denied = [f"negation{how}"] if one.negations and not other.negations else []
     return [*numbers, *(f"name{how} {name}" for name in names), *denied]
 
 
@@ -171,6 +144,7 @@ def _is_name(piece: str, base: str, first: bool) -> bool:
     return not (first and base.split("'", maxsplit=1)[0] in _ORDINARY)
 
 
+SUMMARY_SHARE = 0.6
 MAX_SENTENCES = 2_000
 INDEX_WORDS = 8
 INDEX_CHARACTERS = 50
@@ -195,45 +169,39 @@ class Levels:
     index_tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelText:
-    """Whether a text a model proposed may stand for the original, and if not, why."""
+class ModelText(NamedTuple):
+    """What speaks against a text that a model proposed in place of the original."""
 
-    accepted: bool
-    problems: tuple[str, ...] = ()
-    tokens_saved: int = 0
+    problems: tuple[str, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing does."""
+        return not self.problems
 
 
-def make_levels(
-    text: str, count: TokenCounter, *, title: str = "", kind: str = "", summary_share: float = 0.6
-) -> Levels:
+def make_levels(text: str, count: TokenCounter, *, title: str = "", kind: str = "") -> Levels:
     """`text` at all four levels, for any text and any counter (P35).
 
     A level that would cost more than the one above is the one above. Sentences
-    beyond `summary_share` of the tokens leave the summary unless they bring a
+    beyond `SUMMARY_SHARE` of the tokens leave the summary unless they bring a
     number, a name, a negation or code of their own. A `fact` is told in few words,
     an `episode` by its title and its most central sentence (`SHARES`, `EPISODE_TOKENS`):
     what they keep are the numbers, names and negations of those.
     """
     require_text(text, "text")
     require_text(title, "title")
-    require_number(summary_share, "summary_share", low=0.0, high=1.0)
-    if not callable(count):
-        raise InvalidInput("count", count, "is not callable", remedy="Pass a TokenCounter.")
     if kind in ("fact", "episode") and not _may_have_code(text.strip()):
         shorter, short, lines = _record_levels(text, count, title, kind)
     else:
-        shorter = summarise(text, count, share=summary_share)
-        short = compress(_cheaper(shorter, text, count)[0])
+        shorter = summarise(text, count)
+        short = compress(cheaper(shorter, text, count)[0])
         lines = list(_index_lines(text, title, (INDEX_WORDS, INDEX_WORDS // 2, 0)))
-    summary, summary_tokens = _cheaper(shorter, text, count)
-    compressed, compressed_tokens = _cheaper(short, summary, count)
-    index, index_tokens = compressed, compressed_tokens
-    for line in lines:
-        tokens = count(line)
-        if line and tokens <= compressed_tokens:
-            index, index_tokens = line, tokens
-            break
+    summary, summary_tokens = cheaper(shorter, text, count)
+    compressed, compressed_tokens = cheaper(short, summary, count)
+    costs = ((line, count(line)) for line in lines if line)
+    fitting = (one for one in costs if one[1] <= compressed_tokens)
+    index, index_tokens = next(fitting, (compressed, compressed_tokens))
     return Levels(
         full=text,
         summary=summary,
@@ -318,7 +286,7 @@ def _index_of(short: str, count: TokenCounter, limit_tokens: int) -> str:
     return _within(" ".join(words)).strip(" .,:;")
 
 
-def summarise(text: str, count: TokenCounter, *, share: float = 0.6) -> str:
+def summarise(text: str, count: TokenCounter, *, share: float = SUMMARY_SHARE) -> str:
     """The sentences of `text` that matter most, in their order, code and all.
 
     A sentence with a number, name, negation or code that no other kept one has
@@ -334,7 +302,7 @@ def summarise(text: str, count: TokenCounter, *, share: float = 0.6) -> str:
     kept: set[int] = set()
     for place, found in enumerate(essentials):
         marks = {*found.numbers, *found.names, *found.code}
-        if found.negated:
+        if found.negations:
             marks.add(f"not {place}")
         if not marks <= known:
             known |= marks
@@ -412,16 +380,10 @@ def accept_model_text(original: str, proposed: str, count: TokenCounter) -> Mode
     """Whether `proposed` may replace `original`: cheaper, nothing essential lost or invented."""
     require_text(original, "original")
     require_text(proposed, "proposed")
-    problems: list[str] = []
-    if not proposed.strip():
-        problems.append("empty")
-    saved = count(original) - count(proposed)
-    if saved <= 0:
-        problems.append("not shorter")
-    problems += missing_essentials(read_essentials(original), read_essentials(proposed))
-    return ModelText(
-        accepted=not problems, problems=tuple(problems), tokens_saved=0 if problems else saved
-    )
+    empty = [] if proposed.strip() else ["empty"]
+    longer = [] if count(proposed) < count(original) else ["not shorter"]
+    missing = missing_essentials(read_essentials(original), read_essentials(proposed))
+    return ModelText((*empty, *longer, *missing))
 
 
 def code_across(text: str, spans: list[tuple[int, int]]) -> bool:
@@ -432,7 +394,8 @@ def code_across(text: str, spans: list[tuple[int, int]]) -> bool:
     )
 
 
-def _cheaper(candidate: str, above: str, count: TokenCounter) -> tuple[str, int]:
+def cheaper(candidate: str, above: str, count: TokenCounter) -> tuple[str, int]:
+    """`candidate` if it says something for no more than the level `above`, else that; its cost."""
     limit = count(above)
     tokens = count(candidate)
     return (candidate, tokens) if candidate and tokens <= limit else (above, limit)
@@ -455,12 +418,10 @@ def _telegram(text: str) -> str:
             starts_sentence = starts_sentence or "\n" in piece
             continue
         match = _CORE.match(piece)
-        word = match[1].lower().replace("’", "'") if match else ""
-        core, tail = (match[1], match[2]) if match else ("", "")
+        core, tail = match.groups() if match else ("", "")
         opens = starts_sentence and (core[1:].islower() or len(core) == 1)
-        droppable = word in WORDS.filling and (core.islower() or opens)
-        ends = bool(tail) and tail[-1] in ".!?…"
-        if droppable:
+        ends = tail.endswith((".", "!", "?", "…"))
+        if core.lower().replace("’", "'") in WORDS.filling and (core.islower() or opens):
             if ends and kept and not kept[-1].endswith((".", "!", "?", "…", "\n")):
                 kept.append(tail)
             starts_sentence = ends or starts_sentence
@@ -482,7 +443,6 @@ def _surfaces(text: str, terms: list[str]) -> dict[str, str]:
     for match in re.finditer(r"[^\W_](?:\w|['’.\-](?=\w))*", text[:20_000]):
         if len(found) == len(wanted):
             break
-        for term in analyse(match[0]) if match[0] else ():
-            if term in wanted:
-                found.setdefault(term, match[0])
+        for term in wanted.intersection(analyse(match[0])):
+            found.setdefault(term, match[0])
     return found

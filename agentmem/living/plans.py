@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
-from itertools import combinations
+from itertools import chain, combinations
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -288,15 +288,15 @@ def apply_plan(state: LivingState, plan: ConsolidationPlan, *, now: datetime) ->
     rows = {memory.id: memory for memory in state.memories}
     for operation in plan.operations:
         _apply(operation, rows, now)
-    pairs: dict[type, set[Pair]] = {AddLink: set(), OpenContradiction: set()}
+    links, contested = set(state.links), set(state.contested)
     for one in plan.operations:
         if isinstance(one, AddLink | OpenContradiction):
-            pairs[type(one)].add(pair_of(one.first, one.second))
+            (links if isinstance(one, AddLink) else contested).add(pair_of(one.first, one.second))
     return replace(
         state,
         memories=tuple(rows[memory.id] for memory in state.memories),
-        links=state.links | pairs[AddLink],
-        contested=state.contested | pairs[OpenContradiction],
+        links=frozenset(links),
+        contested=frozenset(contested),
     )
 
 
@@ -314,11 +314,10 @@ def _apply(operation: Operation, rows: dict[str, Memory], now: datetime) -> None
             rows[new.id] = replace(new, supersedes=new.supersedes or old.id)
         case Summarise(id=id_):
             rows[id_] = replace(rows[id_], summary=operation.summary)
-        case Compress(id=id_):
-            short, index = operation.compressed, operation.index
+        case Compress(id=id_, compressed=short, index=index):
             rows[id_] = replace(rows[id_], compressed=short, index=index)
-        case Forget(id=id_):
-            marks = {FORGOTTEN_AT: now.isoformat(), "forgotten_because": operation.reason}
+        case Forget(id=id_, reason=reason):
+            marks = {FORGOTTEN_AT: now.isoformat(), "forgotten_because": reason}
             rows[id_] = _marked(rows[id_], marks)
         case Cool(id=id_):
             rows[id_] = _marked(rows[id_], {COLD_AT: now.isoformat()})
@@ -365,9 +364,8 @@ def stated_text(memory: Memory) -> str:
         return memory.text
     if memory.origin != "user":
         return ""
-    return "\n".join(
-        dict.fromkeys(fact.text for fact in extract(memory.text, beside_requests=True).facts)
-    )
+    facts = extract(memory.text, beside_requests=True).facts
+    return "\n".join(dict.fromkeys(fact.text for fact in facts))
 
 
 def of_two_days(one: Memory, other: Memory) -> bool:
@@ -375,9 +373,8 @@ def of_two_days(one: Memory, other: Memory) -> bool:
     first, second = start_of(one), start_of(other)
     if _is_event(one) and _is_event(other):
         return abs(first - second) >= ONE_DAY  # things happen again, and differently
-    return first.date() != second.date() and any(
-        _THAT_DAY.search(memory.text) for memory in (one, other)
-    )
+    passing = _THAT_DAY.search(one.text) or _THAT_DAY.search(other.text)
+    return first.date() != second.date() and passing is not None
 
 
 def _is_event(memory: Memory) -> bool:
@@ -456,10 +453,9 @@ def compare_readings(
         return "code"
     if not (_names_in(one, other) and _names_in(other, one)):
         return "name"
-    said = Statement(text=first.text), Statement(text=second.text)
-    if judge_readings(
-        said[0], first.reading, second=said[1], second_reading=second.reading
-    ).conflicting:
+    said, answer = Statement(text=first.text), Statement(text=second.text)
+    verdict = judge_readings(said, first.reading, second=answer, second_reading=second.reading)
+    if verdict.conflicting:
         return "conflict"
     if _small_words_swapped(first.text, second.text):
         return "words"
@@ -472,26 +468,21 @@ def choose_survivor(first: Memory, second: Memory) -> tuple[Memory, Memory]:
     A pinned one stays, then the one that says more, the one cited more often,
     the newer one, the more important one, and of equal ones the smaller id.
     """
-    ranked = sorted((first, second), key=_rank)
-    return ranked[0], ranked[1]
+    survivor, loser = sorted((first, second), key=rank_survivor)
+    return survivor, loser
 
 
 def merge_metadata(survivor: Memory, loser: Memory) -> Mapping[str, Any]:
     """The metadata of both: the survivor's word counts, lists are joined, `merged_from` grows."""
-    merged: dict[str, Any] = {
-        name: value for name, value in loser.metadata.items() if name not in _BOOKKEEPING
-    }
-    for name, value in survivor.metadata.items():
-        before = merged.get(name)
+    theirs = {name: value for name, value in loser.metadata.items() if name not in _BOOKKEEPING}
+    merged = {**theirs, **survivor.metadata}
+    for name in theirs.keys() & survivor.metadata.keys():
+        before, value = theirs[name], merged[name]
         if isinstance(value, list | tuple) and isinstance(before, list | tuple):
             merged[name] = [*value, *(item for item in before if item not in value)]
-        else:
-            merged[name] = value
-    ids = {loser.id}
-    for memory in (survivor, loser):
-        listed = memory.metadata.get("merged_from")
-        ids |= {str(item) for item in listed} if isinstance(listed, list | tuple) else set()
-    merged["merged_from"] = sorted(ids - {survivor.id})
+    listed = merged.get("merged_from")
+    known = map(str, listed) if isinstance(listed, list | tuple) else ()
+    merged["merged_from"] = sorted({loser.id, *known} - {survivor.id})
     return MappingProxyType(merged)
 
 
@@ -506,7 +497,8 @@ def merge_usage(survivor: Usage, loser: Usage) -> Usage:
     )
 
 
-def _rank(memory: Memory) -> tuple[bool, int, int, float, float, str]:
+def rank_survivor(memory: Memory) -> tuple[bool, int, int, float, float, str]:
+    """What `choose_survivor` goes by: of several, the one that stays has the least."""
     return (
         not is_pinned(memory),
         -len(set(memory.text.lower().split())),
@@ -535,15 +527,12 @@ def _small_words_swapped(first: str, second: str) -> bool:
 def _compare_clauses(ours: Sequence[JudgedClause], theirs: Sequence[JudgedClause]) -> MergeReason:
     if any(c.past for c in ours) != any(c.past for c in theirs):
         return "time"
-    if all(c.asserted for c in ours) != all(c.asserted for c in theirs) or any(
-        any(getattr(c, name) for c in ours) != any(getattr(c, name) for c in theirs)
-        for name in ("all", "few")
-    ):
-        return "words"
-    if len(ours) == len(theirs) and any(
-        a.particles != b.particles or a.person != b.person
-        for a, b in zip(ours, theirs, strict=True)
-    ):
+    one_told, other_told = (
+        (all(c.asserted for c in side), any(c.all for c in side), any(c.few for c in side))
+        for side in (ours, theirs)
+    )
+    one_said, other_said = ([(c.particles, c.person) for c in side] for side in (ours, theirs))
+    if one_told != other_told or (len(ours) == len(theirs) and one_said != other_said):
         return "words"
     one, other = ([word for clause in side for word in clause.order] for side in (ours, theirs))
     only_one, only_other = set(one) - set(other), set(other) - set(one)
@@ -644,17 +633,16 @@ class Planner:
         return self.count(memory.at_level("compressed"))
 
     def merge(self, similar: Iterable[SimilarPair]) -> None:
+        least = self.settings.merge_similarity
         best: dict[Pair, float] = {}
         for found in similar:
             pair = pair_of(found.first, found.second)
-            if found.first != found.second and self._looked_at(pair):
+            alike = found.similarity >= least and found.first != found.second
+            if alike and self._looked_at(pair):
                 best[pair] = max(best.get(pair, -1.0), found.similarity)
-        least = self.settings.merge_similarity
         for (first, second), similarity in sorted(best.items(), key=lambda p: (-p[1], p[0])):
             one, other = self.rows.get(first), self.rows.get(second)
-            if one is None or other is None or similarity < least:
-                continue
-            if not self._may_merge(one, other):
+            if one is None or other is None or not self._may_merge(one, other):
                 continue
             read, read_too = (
                 MergeReading(m.text, self._essentials(m.text), self._read(m.text))
@@ -662,17 +650,14 @@ class Planner:
             )
             if compare_readings(read, read_too, similarity, threshold=least) != "same":
                 continue
-            survivor, loser = choose_survivor(one, other)
+            stays, goes = choose_survivor(one, other)
+            metadata, usage = merge_metadata(stays, goes), merge_usage(stays.usage, goes.usage)
             self._do(
                 Merge(
-                    survivor=survivor.id,
-                    loser=loser.id,
-                    similarity=similarity,
-                    metadata=merge_metadata(survivor, loser),
-                    usage=merge_usage(survivor.usage, loser.usage),
-                    tokens_saved=self._tokens(loser),
+                    survivor=stays.id, loser=goes.id, similarity=similarity, metadata=metadata,
+                    usage=usage, tokens_saved=self._tokens(goes),
                 )
-            )
+            )  # fmt: skip
 
     def _may_merge(self, one: Memory, other: Memory) -> bool:
         same = ("kind", "scope", "visibility", "origin", "speaker")
@@ -723,10 +708,7 @@ class Planner:
             for m in (one, other)
         )
         verdict = judge_readings(
-            first,
-            self._read(first.text),
-            second=second,
-            second_reading=self._read(second.text),
+            first, self._read(first.text), second=second, second_reading=self._read(second.text)
         )
         if not verdict.conflicting or verdict.confidence < self.settings.contradiction_confidence:
             return
@@ -755,7 +737,7 @@ class Planner:
                 yield pair
 
     def forget(self) -> None:
-        contested = {id_ for pair in self.contested for id_ in pair}
+        contested = set(chain(*self.contested))
         for id_, memory in sorted(self.rows.items()):
             reason = None if id_ in contested else self._forgettable(memory)
             if reason is not None:
@@ -806,14 +788,9 @@ class Planner:
                 served = levels.summary_tokens
                 self._do(Summarise(id=memory.id, summary=levels.summary, tokens_saved=saved))
             if wants_compressed and levels.compressed_tokens < served:
-                self._do(
-                    Compress(
-                        id=memory.id,
-                        compressed=levels.compressed,
-                        index=levels.index,
-                        tokens_saved=served - levels.compressed_tokens,
-                    )
-                )
+                saved = served - levels.compressed_tokens
+                short, index = levels.compressed, levels.index
+                self._do(Compress(id=memory.id, compressed=short, index=index, tokens_saved=saved))
 
     def cool(self) -> None:
         """Put away what is oldest, was never used, and has a shorter form to be known by.
@@ -825,7 +802,7 @@ class Planner:
         too_many = len(hot) - self.settings.hot_memories
         if not self.settings.cool_unused or too_many <= 0:
             return
-        contested = {id_ for pair in self.contested for id_ in pair}
+        contested = set(chain(*self.contested))
         unused = [memory for memory in hot if self._coolable(memory) and memory.id not in contested]
         unused.sort(key=lambda memory: (memory.created_at, memory.id))
         for memory in unused[:too_many]:
@@ -861,7 +838,7 @@ class Planner:
         for pair, weight in self._sharing_entities(active):
             if self._looked_at(pair):
                 wanted.setdefault(pair, ("entity", weight))
-        degree = Counter(id_ for pair in self.state.links for id_ in pair)
+        degree = Counter(chain(*self.state.links))
         ranked = sorted(wanted.items(), key=lambda item: (item[1][0], -item[1][1], item[0]))
         for (first, second), (reason, weight) in ranked:
             if (
@@ -870,9 +847,8 @@ class Planner:
                 and same_audience(self.rows[first], self.rows[second])  # P24
             ):
                 degree.update((first, second))
-                self._do(
-                    AddLink(first=first, second=second, reason=reason, weight=round(weight, 4))
-                )
+                told = round(weight, 4)
+                self._do(AddLink(first=first, second=second, reason=reason, weight=told))
 
     def _sharing_entities(self, active: list[Memory]) -> Iterator[tuple[Pair, float]]:
         """Pairs that name the same rare things, and how telling what they share is."""

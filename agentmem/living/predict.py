@@ -15,12 +15,13 @@ import math
 import re
 import threading
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from agentmem.base.checks import require_choice, require_count, require_text
+from agentmem.base.checks import require_choice, require_count, require_items, require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.filters import Selection
 from agentmem.base.guards import TtlCache
@@ -61,8 +62,7 @@ class Signal:
         require_text(self.value, "value")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predicted:
+class Predicted(NamedTuple):
     """A memory that will probably be needed; `because` are the features that say so."""
 
     id: str
@@ -87,36 +87,32 @@ def features_of(
 
 def _features(signal: Signal, related: Mapping[str, Sequence[str]]) -> list[str]:
     value = " ".join(signal.value.split())
-    if not value:
-        return []
-    if signal.kind == "file":
-        path = value.replace("\\", "/").removeprefix("./")
-        folder = path.rpartition("/")[0]
-        near = [f"near:{other}" for other in related.get(path, ())]
-        return [f"file:{path}", *([f"folder:{folder}"] if folder else []), f"near:{path}", *near]
-    if signal.kind == "error":
-        line = _NUMBER.sub("#", value)[:200]
-        name = line.partition(":")[0].rpartition(" ")[2]
-        return [f"error:{line}", f"error sort:{name}"]
-    if signal.kind == "branch":
-        words = [word.lower() for word in _WORD.findall(value)]
-        return [f"branch:{value}", *(f"branch word:{word}" for word in words)]
-    if signal.kind == "time":
-        return _time_features(value)
-    if signal.kind == "task":
-        words = [word.lower() for word in _WORD.findall(value)]
-        return [f"task:{value.lower()[:200]}", *(f"task word:{word}" for word in words[:12])]
-    return [f"{signal.kind}:{value}"]
-
-
-def _time_features(value: str) -> list[str]:
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        raise InvalidInput(
-            "value", value, "is not a moment", remedy="A time signal is ISO 8601."
-        ) from None
-    return [f"time:{_DAY_PARTS[moment.hour // 6]}", f"weekday:{moment.strftime('%a')}"]
+    words = [word.lower() for word in _WORD.findall(value)]
+    match signal.kind if value else "":
+        case "":
+            return []
+        case "file":
+            path = plain_path(value)
+            folder = path.rpartition("/")[0]
+            near = [f"near:{other}" for other in (path, *related.get(path, ()))]
+            return [f"file:{path}", *([f"folder:{folder}"] if folder else []), *near]
+        case "error":
+            line = _NUMBER.sub("#", value)[:200]
+            name = line.partition(":")[0].rpartition(" ")[2]
+            return [f"error:{line}", f"error sort:{name}"]
+        case "branch":
+            return [f"branch:{value}", *(f"branch word:{word}" for word in words)]
+        case "task":
+            return [f"task:{value.lower()[:200]}", *(f"task word:{word}" for word in words[:12])]
+        case "time":
+            try:
+                moment = datetime.fromisoformat(value)
+            except ValueError:
+                remedy = "A time signal is ISO 8601."
+                raise InvalidInput("value", value, "is not a moment", remedy=remedy) from None
+            return [f"time:{_DAY_PARTS[moment.hour // 6]}", f"weekday:{moment.strftime('%a')}"]
+        case kind:
+            return [f"{kind}:{value}"]
 
 
 class Predictor:
@@ -167,14 +163,8 @@ class Predictor:
             doubt[memory_id] = doubt.get(memory_id, 1.0) * (1.0 - chance)
             because.setdefault(memory_id, []).append((-chance, reason))
         ranked = sorted(doubt, key=lambda memory_id: (doubt[memory_id], memory_id))[:limit]
-        return tuple(
-            Predicted(
-                id=memory_id,
-                confidence=round(1.0 - doubt[memory_id], 6),
-                because=tuple(reason for _, reason in sorted(because[memory_id])[:3]),
-            )
-            for memory_id in ranked
-        )
+        reasons = {one: tuple(reason for _, reason in sorted(because[one])[:3]) for one in ranked}
+        return tuple(Predicted(one, round(1.0 - doubt[one], 6), reasons[one]) for one in ranked)
 
     def forget(self, memory_ids: Iterable[str]) -> bool:
         """Know these no more: they were erased. Whether anything was known of them."""
@@ -265,23 +255,22 @@ class Predictions:
         self._known: dict[str, tuple[str | None, Predictor]] = {}
         self._graph: tuple[str, dict[str, Any]] = ("", {})
         self.lessons = 0
-        self._signals: TtlCache[tuple[Signal, ...]] = TtlCache(
-            memory.clock, capacity=1_000, ttl_seconds=SIGNAL_SECONDS
-        )
-        self._cited: TtlCache[tuple[str, ...]] = TtlCache(
-            memory.clock, capacity=1_000, ttl_seconds=SIGNAL_SECONDS
-        )
+        lately = partial(TtlCache, memory.clock, capacity=1_000, ttl_seconds=SIGNAL_SECONDS)
+        self._signals: TtlCache[tuple[Signal, ...]] = lately()
+        self._cited: TtlCache[tuple[str, ...]] = lately()
 
     # -- signals -----------------------------------------------------------------------
 
     def note(self, signal: Signal, scope: Scope) -> None:
         """Remember that something is going on, for the turns of the next two hours."""
-        whose = _whose(scope)
+        alone = signal.kind in ("branch", "task", "time")  # one at a time
         with self._lock:
-            known = [s for s in self.current(scope) if s != signal]
-            if signal.kind in ("branch", "task", "time"):  # one at a time
-                known = [s for s in known if s.kind != signal.kind]
-            self._signals.put(whose, (*known, signal)[-MOST_SIGNALS:])
+            known = [
+                s
+                for s in self.current(scope)
+                if s != signal and not (alone and s.kind == signal.kind)
+            ]
+            self._signals.put(_whose(scope), (*known, signal)[-MOST_SIGNALS:])
 
     def current(self, scope: Scope) -> tuple[Signal, ...]:
         """What was noted lately, oldest first."""
@@ -360,7 +349,7 @@ class Predictions:
             return pack(predictor.to_dict())
 
         with self._lock:
-            self._register(name, scope)
+            self._register(scope)
             self._memory.store.settings.update(name, change)
             self.lessons += 1
 
@@ -368,7 +357,7 @@ class Predictions:
 
     def relate(self, graph: Mapping[str, Sequence[str]], scope: Scope) -> None:
         """Keep which files belong together; what was kept before is replaced."""
-        self.set_kept("relations", pack(dict(graph)), scope)
+        self.replace_kept("relations", self.get_kept("relations", scope), pack(graph), scope)
 
     def related(self, signals: Iterable[Signal], scope: Scope) -> dict[str, tuple[str, ...]]:
         """For each file of `signals`, the files that import it or are imported by it."""
@@ -396,17 +385,11 @@ class Predictions:
         """A setting of this user and project; it goes when all of the user's is erased."""
         return self._memory.store.settings.get(_name(scope, sort))
 
-    def set_kept(self, sort: str, value: str | None, scope: Scope) -> None:
-        """Keep a setting of this user and project."""
-        self._register(_name(scope), scope)
-        self._memory.store.settings.set(_name(scope, sort), value)
-
     def replace_kept(self, sort: str, before: str | None, value: str, scope: Scope) -> bool:
         """Keep a setting unless it is no longer what it was `before`; whether it was kept."""
-        self._register(_name(scope), scope)
+        self._register(scope)
         update = self._memory.store.settings.update
-        kept = update(_name(scope, sort), lambda raw: value if raw == before else raw)
-        return kept == value
+        return value == update(_name(scope, sort), lambda raw: value if raw == before else raw)
 
     def digest(self, text: str) -> str:
         """What stands for a text where the text itself must not be kept."""
@@ -420,40 +403,26 @@ class Predictions:
 
         With `everything` nothing learned of this user is left.
         """
-        if not everything:
-            self._forget(gone)
-            return
+        settings = self._memory.store.settings
         with self._lock:
-            for name, project in self._registered(scope.user_id).items():
-                if scope.project_id is None or project == _digest(scope.project_id):
-                    self._remove(name, scope.user_id)
-        self._signals.clear()
-        self._cited.clear()
-        self._forget([memory for memory in gone if memory.visibility != "private"])
-
-    def _forget(self, memories: Sequence[Memory]) -> None:
-        ids = {memory.id for memory in memories}
-        if not ids:
-            return
-        shared = any(memory.visibility != "private" for memory in memories)
-        with self._lock:
-            names: set[str] = set()
-            if shared:
-                for at in range(256):
-                    names |= set(self._shard(f"{at:02x}"))
-            for user in {memory.scope.user_id for memory in memories}:
-                names |= set(self._registered(user))
-            for name in sorted(names):
-                self._memory.store.settings.update(name, lambda raw: _without(raw, ids))
+            if everything:
+                registered = self._registered(_digest(scope.user_id))
+                named = None if scope.project_id is None else _digest(scope.project_id)
+                mine = [name for name, project in registered.items() if named in (None, project)]
+                for name in mine:
+                    for sort in ("predictor", "relations", "runs"):
+                        settings.set(name.replace("predictor", sort, 1), None)
+                settings.update(_shard(scope.user_id), lambda raw: _unlisted(raw, mine))
+                self._signals.clear()
+                gone = [memory for memory in gone if memory.visibility != "private"]
+            users = {_digest(memory.scope.user_id) for memory in gone}
+            if any(memory.visibility != "private" for memory in gone):
+                users = {f"{at:02x}" for at in range(256)}  # everybody
+            ids = {memory.id for memory in gone}
+            for name in sorted(name for user in users for name in self._registered(user)):
+                settings.update(name, lambda raw: _without(raw, ids))
             self._known.clear()
             self._cited.clear()
-
-    def _remove(self, name: str, user_id: str | None) -> None:
-        settings = self._memory.store.settings
-        for sort in ("predictor", "relations", "runs"):
-            settings.set(name.replace("predictor", sort, 1), None)
-        self._known.pop(name, None)
-        self._change_shard(user_id, lambda known: known.pop(name, None))
 
     # -- in the store --------------------------------------------------------------------
 
@@ -464,63 +433,43 @@ class Predictions:
             known = self._known[name] = (raw, _parse(raw) or Predictor())
         return known[1]
 
-    def _register(self, name: str, scope: Scope) -> None:
-        project = _digest(scope.project_id)
-        if name not in self._shard(_digest(scope.user_id)[:2]):
-            self._change_shard(scope.user_id, lambda known: known.setdefault(name, project))
+    def _register(self, scope: Scope) -> None:
+        """Note that there is something of this user and project, to find it when it is erased."""
+        name, project = _name(scope), _digest(scope.project_id)
+        if name not in self._registered(_digest(scope.user_id)):
+            self._memory.store.settings.update(
+                _shard(scope.user_id), lambda raw: json.dumps({**_listed(raw), name: project})
+            )
 
-    def _change_shard(
-        self, user_id: str | None, change: Callable[[dict[str, str]], object]
-    ) -> None:
-        def changed(raw: str | None) -> str | None:
-            known = _read_shard(raw)
-            change(known)
-            return json.dumps(known) if known else None
-
-        self._memory.store.settings.update(f"predictors {_digest(user_id)[:2]}", changed)
-
-    def _registered(self, user_id: str | None) -> dict[str, str]:
-        digest = _digest(user_id)
-        wanted = f"predictor {digest} "
-        return {k: v for k, v in self._shard(digest[:2]).items() if k.startswith(wanted)}
-
-    def _shard(self, part: str) -> dict[str, str]:
-        return _read_shard(self._memory.store.settings.get(f"predictors {part}"))
+    def _registered(self, user: str) -> dict[str, str]:
+        """The predictors of users whose digest begins so, two letters or more: their projects."""
+        found = _listed(self._memory.store.settings.get(f"predictors {user[:2]}"))
+        return {k: v for k, v in found.items() if k.startswith(f"predictor {user}")}
 
     def _digests(self, features: Iterable[str]) -> dict[str, str]:
         """Features as they are kept, to what they mean."""
-        secret = self._memory.store.settings.secret()
         found = {}
         for feature in features:
             sort, _, value = feature.partition(":")
-            if sort in _OPEN_SORTS:
-                found[feature] = feature
-                continue
-            code = hmac.new(secret, f"{sort}\0{value}".encode(), hashlib.sha256).hexdigest()
-            found[f"{sort}:{code[:16]}"] = feature
+            kept = value if sort in _OPEN_SORTS else self.digest(f"{sort}\0{value}")
+            found[f"{sort}:{kept}"] = feature
         return found
 
 
 def read_signals(signals: object) -> tuple[Signal, ...]:
     """Signals as callers write them: `Signal`s, (kind, value) pairs, or one of them alone."""
+    remedy = 'Pass Signal(kind="file", value="…") or ("file", "…").'
     if isinstance(signals, Signal):
-        return (signals,)
-    if isinstance(signals, str | bytes | Mapping) or not isinstance(signals, Iterable):
-        raise InvalidInput(
-            "signals", signals, "is no list of signals",
-            remedy='Pass Signal(kind="file", value="…") or ("file", "…").',
-        )  # fmt: skip
+        signals = [signals]
     read = []
-    for signal in signals:
-        if isinstance(signal, Signal):
-            read.append(signal)
-        elif isinstance(signal, Sequence) and not isinstance(signal, str) and len(signal) == 2:
-            read.append(Signal(kind=signal[0], value=signal[1]))
+    for one in require_items(signals, "signals", "signals", remedy=remedy):
+        if isinstance(one, Sequence) and not isinstance(one, str) and len(one) == 2:
+            read.append(Signal(kind=one[0], value=one[1]))
+        elif isinstance(one, Signal):
+            read.append(one)
         else:
-            raise InvalidInput(
-                "signals", signal, "is no signal", remedy='Pass Signal(kind="file", value="…").'
-            )
-    return tuple(replace(s, value=s.value[:2_000]) if len(s.value) > 2_000 else s for s in read)
+            raise InvalidInput("signals", one, "is no signal", remedy=remedy)
+    return tuple(replace(signal, value=signal.value[:2_000]) for signal in read)
 
 
 def pack(value: Mapping[str, Any]) -> str:
@@ -560,7 +509,13 @@ def _without(raw: str | None, ids: Collection[str]) -> str | None:
     return pack(predictor.to_dict()) if predictor.forget(ids) else raw
 
 
-def _read_shard(raw: str | None) -> dict[str, str]:
+def _unlisted(raw: str | None, names: Collection[str]) -> str | None:
+    """A list of what there is without these; none when nothing is left."""
+    left = {name: project for name, project in _listed(raw).items() if name not in names}
+    return json.dumps(left) if left else None
+
+
+def _listed(raw: str | None) -> dict[str, str]:
     try:
         found = json.loads(raw) if raw else {}
     except ValueError:
@@ -575,6 +530,10 @@ def _whose(scope: Scope) -> tuple[str | None, str | None]:
 
 def _name(scope: Scope, sort: str = "predictor") -> str:
     return f"{sort} {_digest(scope.user_id)} {_digest(scope.project_id)}"
+
+
+def _shard(user_id: str | None) -> str:
+    return f"predictors {_digest(user_id)[:2]}"
 
 
 def _digest(name: str | None) -> str:

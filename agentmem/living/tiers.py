@@ -5,19 +5,21 @@
     3 background    how things are done here: compressed
     4 index         what can be asked for: one line and an id
 
-Tiers are an order of candidates with budgets; the one fill of `prompt/budget.py`
-fills them, and what one tier leaves is the next one's to use.
+Tiers are an order of candidates with budgets, and what one tier leaves is the next
+one's to use.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_text
 from agentmem.base.config import LoopConfig
@@ -32,7 +34,6 @@ from agentmem.living.facts import Episode, Workflow, from_memory
 from agentmem.living.levels import INDEX_CHARACTERS, compress, index_line, make_levels
 from agentmem.living.predict import GUESSES, Prediction, Predictions, Signal, plain_path
 from agentmem.prompt.block import Pointer, source_of
-from agentmem.prompt.budget import BudgetGroup, ContentPackage, Fate, fill_groups
 from agentmem.prompt.build import Chosen, OfferedSource, memory_type
 from agentmem.text.clean import clean_line, clean_text
 from agentmem.text.terms import analyse_query, mentions
@@ -46,6 +47,7 @@ Shares = tuple[float, float, float, float]
 Levels = tuple[str, str, str, str]
 Outcome = Literal["included", "lowered", "dropped"]
 T = TypeVar("T")
+P = ParamSpec("P")
 
 TIERS: tuple[Tier, ...] = (1, 2, 3, 4)
 NAMES: Mapping[Tier, str] = MappingProxyType(
@@ -146,35 +148,39 @@ def assemble_tiers(
     never costs more than `total_tokens`, headings included.
     """
     budgets = split_budget(total_tokens, shares)
-    filled = fill_groups(
-        BudgetGroup(
-            tokens=budgets[tier],
-            candidates=(_forms(item, tier, count) for item in items.get(tier, ())),
-            heading_tokens=count(_heading(tier)),
-        )
-        for tier in TIERS
-    )
-    fates = [_told(fate) for fate in filled]
-    shown = [at for at, fate in enumerate(filled) if fate.sent]
-    text = _render(filled[at] for at in shown)
+    fates: list[TierFate] = []
+    lines: dict[str, str] = {}
+    left = 0
+    for tier in TIERS:
+        left += budgets[tier]
+        heading = count(_heading(tier))
+        for item in items.get(tier, ()):
+            if item.id in lines:
+                continue
+            written = (_line(item, level, tier) for level in LEVELS[tier])
+            fate, line = _at_level(item, tier, left - heading, count, written)
+            if fate.tokens > left - heading:
+                why = f"did not fit: needs {fate.tokens:,}, {left - heading:,} left"
+                fate = _dropped(fate, why)
+            else:
+                lines[item.id] = line
+                left -= fate.tokens + heading
+                heading = 0
+            fates.append(fate)
     # Counters may give a whole more than its parts: the last and least goes first.
-    while count(text) > total_tokens:
-        gone = fates[at := shown.pop()]
-        fates[at] = TierFate(
-            id=gone.id, tier=gone.tier, outcome="dropped", why="no room in the whole"
-        )
-        text = _render(filled[at] for at in shown)
-    used = dict.fromkeys(TIERS, 0)
-    for at in shown:
-        used[fates[at].tier] += fates[at].tokens
-    for tier in {fates[at].tier for at in shown}:
-        used[tier] += count(_heading(tier))
+    while count(text := _render(fates, lines)) > total_tokens:
+        at = max(at for at, fate in enumerate(fates) if fate.outcome != "dropped")
+        fates[at] = _dropped(fates[at], "no room in the whole")
+    used = {tier: [f.tokens for f in fates if f.tier == tier and f.level] for tier in TIERS}
     return TieredContext(
         text=text,
         tokens=count(text) if text else 0,
         budget_tokens=total_tokens,
         tier_budgets={int(tier): tokens for tier, tokens in budgets.items()},
-        tier_tokens={int(tier): tokens for tier, tokens in used.items()},
+        tier_tokens={
+            int(tier): sum(costs) + count(_heading(tier)) if costs else 0
+            for tier, costs in used.items()
+        },
         fates=tuple(fates),
     )
 
@@ -196,67 +202,36 @@ def order_tiers(
     shortest. Nothing is dropped; one that an earlier tier has is not given again.
     """
     budgets = split_budget(total_tokens, shares)
-    waiting: dict[Tier, list[TierFate]] = {}
+    ordered: list[tuple[float, TierFate]] = []
     there: set[str] = set()
     for tier in TIERS:
-        mine: dict[str, TierItem] = {}
+        given, share = 0.0, shares[tier - 1]
         for item in items.get(tier, ()):
-            if item.id not in there:
-                mine.setdefault(item.id, item)
-        there |= set(mine)
-        fates = [_at_level(item, tier, budgets[tier], count) for item in mine.values()]
-        waiting[tier] = fates[::-1]
-    ordered: list[TierFate] = []
-    given = dict.fromkeys(TIERS, 0.0)
-    named = waiting.pop(TIERS[-1])
-    while left := [tier for tier, fates in waiting.items() if fates]:
-        tier = min(left, key=lambda tier: (given[tier], tier))
-        fate = waiting[tier].pop()
-        share = shares[tier - 1]
-        given[tier] += fate.tokens / share if share else float("inf")
-        ordered.append(fate)
-    return (*ordered, *reversed(named))
+            if item.id in there:
+                continue
+            there.add(item.id)
+            fate, _ = _at_level(item, tier, budgets[tier], count, item.levels[tier - 1 :])
+            ordered.append((math.inf if tier == TIERS[-1] else given, fate))
+            given += fate.tokens / share if share else math.inf
+    ordered.sort(key=lambda pair: (pair[0], pair[1].tier))
+    return tuple(fate for _, fate in ordered)
 
 
-def _at_level(item: TierItem, tier: Tier, share_tokens: int, count: TokenCounter) -> TierFate:
-    levels = LEVELS[tier]
-    for level in levels:
-        tokens = count(item.at(level))
-        if tokens <= share_tokens or level == levels[-1]:
+def _at_level(
+    item: TierItem, tier: Tier, limit_tokens: int, count: TokenCounter, texts: Iterable[str]
+) -> tuple[TierFate, str]:
+    """An item at the fullest level of its tier that costs no more, else at its shortest."""
+    for level, text in zip(LEVELS[tier], texts, strict=True):  # noqa: B007 - the last one stays
+        tokens = count(text)
+        if tokens <= limit_tokens:
             break
-    outcome: Outcome = "included" if level == levels[0] else "lowered"
-    return TierFate(
-        id=item.id, tier=tier, outcome=outcome, level=level, tokens=tokens, why=item.why
-    )
+    how: Outcome = "included" if level == LEVELS[tier][0] else "lowered"
+    fate = TierFate(id=item.id, tier=tier, outcome=how, level=level, tokens=tokens, why=item.why)
+    return fate, text
 
 
-def _forms(item: TierItem, tier: Tier, count: TokenCounter) -> Iterator[ContentPackage]:
-    """The line of an item at each level its tier may show it at, the fullest first."""
-    for level in LEVELS[tier]:
-        line = _line(item, level, tier)
-        yield ContentPackage(
-            id=item.id,
-            type=f"tier-{tier}",
-            content=line,
-            tokens=count(line),
-            metadata={"tier": tier, "level": level, "why": item.why},
-        )
-
-
-def _told(fate: Fate) -> TierFate:
-    """What the fill decided, in the words of a tier."""
-    package = fate.sent or fate.package
-    tier: Tier = package.metadata["tier"]
-    if fate.sent is None:
-        return TierFate(id=package.id, tier=tier, outcome="dropped", why=fate.reason)
-    return TierFate(
-        id=package.id,
-        tier=tier,
-        outcome="included" if fate.outcome == "kept" else "lowered",
-        level=package.metadata["level"],
-        tokens=package.tokens,
-        why=package.metadata["why"],
-    )
+def _dropped(fate: TierFate, why: str) -> TierFate:
+    return TierFate(id=fate.id, tier=fate.tier, outcome="dropped", why=why)
 
 
 def _heading(tier: Tier) -> str:
@@ -272,12 +247,12 @@ def _line(item: TierItem, level: Level, tier: Tier) -> str:
     return f"- {body}{why}\n"
 
 
-def _render(fates: Iterable[Fate]) -> str:
-    lines: dict[Tier, list[str]] = {}
+def _render(fates: Iterable[TierFate], lines: Mapping[str, str]) -> str:
+    shown: dict[Tier, str] = {}
     for fate in fates:
-        if fate.sent is not None:
-            lines.setdefault(fate.sent.metadata["tier"], []).append(str(fate.sent.content))
-    return "".join(_heading(tier) + "".join(lines[tier]) for tier in lines).strip("\n")
+        if fate.outcome != "dropped":
+            shown[fate.tier] = shown.get(fate.tier, _heading(fate.tier)) + lines[fate.id]
+    return "".join(shown.values()).strip("\n")
 
 
 # ----------------------------------------------------------------------------
@@ -325,11 +300,8 @@ class TierMaterial:
     recent: tuple[Memory, ...] = ()
 
 
-class Placed(NamedTuple):
-    """A memory in its tier, and why it is there."""
-
-    memory: Memory
-    why: str
+Placed = tuple[Memory, str]
+"""A memory in its tier, and why it is there."""
 
 
 class Situation:
@@ -419,7 +391,7 @@ def sort_into_tiers(
     for tier, memory, why in _wanted(fetched, situation, reader):
         if memory.id not in there and len(tiers[tier]) < MOST[tier]:
             there.add(memory.id)
-            tiers[tier].append(Placed(memory, why))
+            tiers[tier].append((memory, why))
     return tiers
 
 
@@ -427,7 +399,10 @@ def _wanted(
     fetched: TierMaterial, situation: Situation, reader: Scope
 ) -> Iterator[tuple[Tier, Memory, str]]:
     """Every tier that wants a memory, the most urgent first, and why."""
-    decisions, errors, history = _by_sort(fetched.episodes)
+    told = [(m, record) for m in fetched.episodes if isinstance(record := from_memory(m), Episode)]
+    decisions = [(memory, record) for memory, record in told if record.sort == "decision"]
+    errors = [(memory, record) for memory, record in told if record.sort == "error"]
+    apart = {memory.id for memory, _ in (*decisions, *errors)}
     for memory, record in decisions:
         if why := situation.decision(record):
             yield 1, memory, f"decision {why}"
@@ -461,8 +436,9 @@ def _wanted(
 
     for memory in situation.nearest(fetched.patterns):
         yield 3, memory, "convention"
-    for memory in history:
-        yield 3, memory, "history"
+    for memory in fetched.episodes:
+        if memory.id not in apart:
+            yield 3, memory, "history"
     for memory in situation.nearest(fetched.workflows):
         yield 3, memory, "worked before"
 
@@ -488,22 +464,6 @@ def told_text(memory: Memory) -> str:
 def words_of(text: str) -> set[str]:
     """The telling words of a text, stemmed."""
     return {term for term, _ in analyse_query(text[:READ_CHARACTERS], max_terms=400)}
-
-
-def _by_sort(
-    episodes: Sequence[Memory],
-) -> tuple[list[tuple[Memory, Episode]], list[tuple[Memory, Episode]], list[Memory]]:
-    """Decisions and errors with their records, and what else happened."""
-    decisions: list[tuple[Memory, Episode]] = []
-    errors: list[tuple[Memory, Episode]] = []
-    rest: list[Memory] = []
-    for memory in episodes:
-        record = from_memory(memory)
-        if isinstance(record, Episode) and record.sort in ("decision", "error"):
-            (decisions if record.sort == "decision" else errors).append((memory, record))
-        else:
-            rest.append(memory)
-    return decisions, errors, rest
 
 
 def _failures(results: Sequence[Memory], now: datetime) -> list[tuple[Memory, str]]:
@@ -627,10 +587,10 @@ class Tiers:
             parts = Attempts()
             fetched = self.fetch(scope, given, parts)
             if task.strip():
-                hits = parts.read("search", lambda: self._search(task, scope)) or ()
+                hits = parts.read("search", self._search, task, scope) or ()
                 fetched = replace(fetched, hits=hits)
             placed = self._sort(fetched, given, task, scope, parts)
-            items = {tier: [self._item(p, tier, count) for p in placed[tier]] for tier in TIERS}
+            items = {tier: self._items(placed[tier], tier, count) for tier in TIERS}
             context = assemble_tiers(items, budget_tokens, count=count, shares=shares)
             told.found(len(context.ids))
         return replace(context, degradations=tuple(parts.problems))
@@ -669,23 +629,23 @@ class Tiers:
             if why.startswith(("already", "a question", "a preference"))
         }
         tiers: tuple[Tier, ...] = TIERS if config.memory_tools else TIERS[:3]
-        items = {
-            tier: [self._item(p, tier, count) for p in placed[tier] if p.memory.id not in said]
-            for tier in tiers
-        }
+        news = {tier: [p for p in placed[tier] if p[0].id not in said] for tier in tiers}
+        items = {tier: self._items(news[tier], tier, count) for tier in tiers}
+        shares = shares_for(config.recall.activity)
         order = order_tiers(
-            items,
-            budget_tokens,
-            count=lambda text: count(text) + SOURCE_TOKENS,
-            shares=shares_for(config.recall.activity),
+            items, budget_tokens, count=lambda text: count(text) + SOURCE_TOKENS, shares=shares
         )
-        memories = {p.memory.id: p.memory for tier in tiers for p in placed[tier]}
+        memories = {memory.id: memory for tier in tiers for memory, _ in news[tier]}
         texts = {item.id: item for tier in tiers for item in items[tier]}
         candidates: list[OfferedSource] = []
         pointers = list(chosen.pointers)
         offered: list[Hit] = []
         for at, fate in enumerate(order):
-            memory = _shown(memories[fate.id], texts[fate.id], fate)
+            memory = replace(
+                memories[fate.id],
+                text=texts[fate.id].at(fate.level or "full"),
+                heading_path=(f"{NAMES[fate.tier]}: {fate.why}",),
+            )
             score = max(0.0, 1.0 - at / 1_000)
             known = by_id.pop(fate.id, Hit(memory=memory, score=score))
             offered.append(replace(known, memory=memory, score=score))
@@ -712,7 +672,10 @@ class Tiers:
                 merits={hit.memory.id: hit.score for hit in offered},
             ),
             hits=(*offered, *by_id.values()),
-            reasons={fate.id: _reason(fate) for fate in order},
+            reasons={
+                one.id: f"tier {one.tier}, {NAMES[one.tier].lower()}: {one.why}; as {one.level}"
+                for one in order
+            },
             degradations=tuple(parts.problems),
         )
 
@@ -730,28 +693,24 @@ class Tiers:
         hour = now.replace(minute=0, second=0, microsecond=0)
         key = (scope, tuple(signals), seq, self._predictions.lessons, hour)
         # Links have no sequence of their own, so they are read every time.
-        contradictions = parts.read("contradictions", lambda: self._contradictions(scope)) or ()
+        contradictions = parts.read("contradictions", self._contradictions, scope) or ()
         kept = self._fetched.get(key) if seq is not None else None
         if kept is not None:
             return replace(kept, contradictions=contradictions)
 
         def recent(
-            name: str, *kinds: str, limit: int, since: timedelta | None = None
+            name: str, *kinds: str, limit: int, since: datetime | None = None
         ) -> tuple[Memory, ...]:
-            selection = Selection(
-                reader=scope, kinds=kinds or None, since=None if since is None else now - since
-            )
-            return parts.read(name, lambda: store.recent(selection, limit=limit)) or ()
+            selection = Selection(reader=scope, kinds=kinds or None, since=since)
+            return parts.read(name, store.recent, selection, limit=limit) or ()
 
-        preferences, guess = self._memory.preferences, self._predictions.predict
+        guesses = parts.read("prediction", self._predictions.predict, signals, scope, limit=GUESSES)
         fetched = TierMaterial(
             episodes=recent("episodes", "episode", limit=EPISODES),
             contradictions=contradictions,
-            results=recent("tool results", "tool_result", limit=RESULTS, since=ERROR_AGE),
-            predicted=tuple(
-                parts.read("prediction", lambda: guess(signals, scope, limit=GUESSES)) or ()
-            ),
-            preferences=parts.read("preferences", lambda: preferences.current(scope)) or (),
+            results=recent("tool results", "tool_result", limit=RESULTS, since=now - ERROR_AGE),
+            predicted=tuple(guesses or ()),
+            preferences=parts.read("preferences", self._memory.preferences.current, scope) or (),
             patterns=recent("patterns", "pattern", limit=RULES),
             workflows=recent("workflows", "workflow", limit=RULES),
             recent=_topics(recent("recent memories", limit=RECENT)),
@@ -767,22 +726,15 @@ class Tiers:
 
     def _contradictions(self, scope: Scope) -> tuple[tuple[Memory, Memory], ...]:
         store = self._memory.store
-        links = sorted(
-            store.contradictions.all(scope, open_only=True),
-            key=lambda link: link.created_at,
-            reverse=True,
-        )[:CONTRADICTIONS]
-        ids = list(dict.fromkeys(i for link in links for i in (link.first_id, link.second_id)))
+        links = store.contradictions.all(scope, open_only=True)
+        newest = sorted(links, key=lambda link: link.created_at, reverse=True)[:CONTRADICTIONS]
+        pairs = [(link.first_id, link.second_id) for link in newest]
+        ids = list(dict.fromkeys(id_ for pair in pairs for id_ in pair))
         known = {memory.id: memory for memory in store.get_many(scope, ids)}
-        return tuple(
-            (known[link.first_id], known[link.second_id])
-            for link in links
-            if link.first_id in known and link.second_id in known
-        )
+        return tuple((known[a], known[b]) for a, b in pairs if a in known and b in known)
 
     def _search(self, task: str, scope: Scope) -> tuple[Hit, ...]:
-        whose = {name: getattr(scope, name) for name in Scope.__slots__}
-        found = self._memory.search(task, top_k=FOUND, **whose)
+        found = self._memory.search(task, top_k=FOUND, **scope.whose)
         # A search is generous with a small memory; conventions that no word of the task
         # names are background, where they have a tier of their own.
         kinds = {"preference", "tool_result"}
@@ -801,12 +753,11 @@ class Tiers:
         scope: Scope,
         parts: Attempts,
     ) -> Mapping[Tier, Sequence[Placed]]:
-        related = parts.read("relations", lambda: self._predictions.related(signals, scope)) or {}
+        related = parts.read("relations", self._predictions.related, signals, scope) or {}
 
         def sort() -> Mapping[Tier, Sequence[Placed]]:
             near = [path for paths in related.values() for path in paths]
-            now = self._memory.clock.now()
-            situation = Situation(signals, now=now, task=task, related=near)
+            situation = Situation(signals, now=self._memory.clock.now(), task=task, related=near)
             return sort_into_tiers(fetched, situation, reader=scope)
 
         return parts.read("sorting", sort) or dict.fromkeys(TIERS, ())
@@ -815,51 +766,33 @@ class Tiers:
 
     def prepare(self, memories: Sequence[Memory]) -> None:
         """Make the texts that these memories will have in the second tier."""
-        count = self._count()
-        for memory in memories:
-            self._levels_of(memory, 2, count)
+        self._items([(memory, "") for memory in memories], 2, self._count())
 
-    def _item(self, placed: Placed, tier: Tier, count: TokenCounter) -> TierItem:
-        memory, why = placed
-        return TierItem(memory.id, self._levels_of(memory, tier, count), why)
+    def _items(self, placed: Sequence[Placed], tier: Tier, count: TokenCounter) -> list[TierItem]:
+        return [TierItem(m.id, self._levels_of(m, tier, count), why) for m, why in placed]
 
     def _levels_of(self, memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
         """The four texts of a memory: those it has, the others made of it as far as needed."""
         key = (memory.id, memory.content_hash or memory.text, memory.summary, tier)
         kept = self._levels.get(key)
         if kept is None:
-            kept = Attempts().read("levels", lambda: _make_levels(memory, tier, count))
-            if kept is None:
-                return (memory.text[:300],) * 4
+            kept = _make_levels(memory, tier, count)
             self._levels.put(key, kept)
         return kept
-
-
-def _shown(memory: Memory, item: TierItem, fate: TierFate) -> Memory:
-    """A memory as its tier offers it: the text of its level, under the tier and the reason."""
-    text = memory.text if fate.level is None else item.at(fate.level)
-    return replace(memory, text=text, heading_path=(f"{NAMES[fate.tier]}: {fate.why}",))
-
-
-def _reason(fate: TierFate) -> str:
-    return f"tier {fate.tier}, {NAMES[fate.tier].lower()}: {fate.why}; as {fate.level}"
 
 
 def _make_levels(memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
     told = told_text(memory)
     text = told[:LEVEL_CHARACTERS]
-    index = memory.index or index_line(text, title=memory.title) or text[:INDEX_CHARACTERS]
-    if tier == 4 or memory.kind in ("pattern", "workflow"):  # steps and templates are short already
-        return told, memory.summary or text, memory.compressed or text, index
-    if tier == 3:
-        return told, memory.summary or text, memory.compressed or compress(text), index
-    made = make_levels(text, count, title=memory.title, kind=memory.kind)
-    return (
-        told,
-        memory.summary or made.summary,
-        memory.compressed or made.compressed,
-        memory.index or made.index,
-    )
+    summary = short = text
+    index = index_line(text, title=memory.title) or text[:INDEX_CHARACTERS]
+    if tier < 4 and memory.kind not in ("pattern", "workflow"):  # steps and templates are short
+        if tier == 3:
+            short = compress(text)
+        else:
+            made = make_levels(text, count, title=memory.title, kind=memory.kind)
+            summary, short, index = made.summary, made.compressed, made.index
+    return told, memory.summary or summary, memory.compressed or short, memory.index or index
 
 
 def _topics(memories: Sequence[Memory]) -> tuple[Memory, ...]:
@@ -878,14 +811,10 @@ class Attempts:
     def __init__(self) -> None:
         self.problems: list[str] = []
 
-    def read(
-        self, name: str, call: Callable[[], T], *, but: tuple[type[Exception], ...] = ()
-    ) -> T | None:
-        """What `call` gives, or nothing when it fails, `but` for these failures."""
+    def read(self, name: str, call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T | None:
+        """What `call` gives for what is `given`, or nothing when it fails."""
         try:
-            return call()
-        except but:
-            raise
+            return call(*given, **named)
         except Exception as error:  # noqa: BLE001 - a part that fails is left out (P30)
             self.problems.append(f"{name} failed: {type(error).__name__}: {error}")
             return None
@@ -920,20 +849,14 @@ class Prefetched:
     degradations: tuple[str, ...] = ()
 
 
-class Expected(Protocol):
-    """What a turn will recall."""
-
-    @property
-    def hits(self) -> Sequence[Hit]: ...
-    @property
-    def degradations(self) -> Sequence[str]: ...
-
-
 class Prefetcher:
-    """Makes one memory ready for what its signals announce."""
+    """Makes one memory ready for what its signals announce.
+
+    `expect` gives what a turn will recall for a text, or None when that fails.
+    """
 
     def __init__(
-        self, tiers: Tiers, *, expect: Callable[[str, Scope, LoopConfig], Expected]
+        self, tiers: Tiers, *, expect: Callable[[str, Scope, LoopConfig], Sequence[Hit] | None]
     ) -> None:
         self._tiers = tiers
         self._expect = expect
@@ -952,8 +875,15 @@ class Prefetcher:
         until = time.perf_counter() + budget_ms / 1000
         parts = Attempts()
         given = self._tiers.signals_for(signals, scope)
-        fetch = partial(self._tiers.fetch, scope, given, parts)
-        fetched = self._try(PREDICTED, fetch, until, parts)
+
+        def in_time(call: Callable[[], T]) -> T | None:
+            """What `call` gives, if there is time and it needs no more than there is."""
+            left = until - time.perf_counter()
+            with suppress(TimedOut):
+                return self._lanes.run(call, left) if left > 0 else None
+            return None
+
+        fetched = parts.read(PREDICTED, in_time, partial(self._tiers.fetch, scope, given, parts))
         predicted = [guess.memory for guess in fetched.predicted] if fetched else []
         least, most = config.recall.similarity_threshold, config.recall.turn_top_k
         answered: list[str] = []
@@ -963,16 +893,15 @@ class Prefetcher:
             question = question_of(signal)
             if not question:
                 continue
-            expect = partial(self._expect, question, scope, config)
-            recalled = self._try("search", expect, until, parts)
-            if recalled is None or recalled.degradations:
+            hits = parts.read("search", in_time, partial(self._expect, question, scope, config))
+            if hits is None:
                 skipped.append(signal.value)
                 continue
             if signal.kind in ASKED:
                 answered.append(signal.value)
-            shown = [hit.memory.id for hit in recalled.hits if hit.score >= least]
+            shown = [hit.memory.id for hit in hits if hit.score >= least]
             found |= dict.fromkeys(shown[:most])
-        self._try("counting", partial(self._tiers.prepare, predicted), until, parts)
+        parts.read("counting", in_time, partial(self._tiers.prepare, predicted))
         return Prefetched(
             predicted=tuple(memory.id for memory in predicted),
             questions=tuple(answered),
@@ -985,13 +914,3 @@ class Prefetcher:
     def close(self) -> None:
         """Let go of the threads."""
         self._lanes.close()
-
-    def _try(self, name: str, call: Callable[[], T], until: float, parts: Attempts) -> T | None:
-        """What `call` gives, if there is time and it needs no more than there is."""
-        left = until - time.perf_counter()
-        if left <= 0:
-            return None
-        try:
-            return parts.read(name, partial(self._lanes.run, call, left), but=(TimedOut,))
-        except TimedOut:
-            return None

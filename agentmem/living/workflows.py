@@ -10,14 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentmem.base.checks import require_text
 from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
-from agentmem.base.types import LEARN_WORKFLOW, Memory, Scope, content_hash
+from agentmem.base.types import EMPTY, LEARN_WORKFLOW, Scope, content_hash
 from agentmem.living.facts import Workflow, from_memory, to_memory_fields
 from agentmem.living.predict import Predictions, pack, unpack
 from agentmem.living.tiers import words_of
@@ -42,22 +40,14 @@ VALUE_CHARACTERS = 80
 TRIGGER_WORDS = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(NamedTuple):
     """A tool call that worked: its name and its arguments in short, as text by name."""
 
     tool: str
-    arguments: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-
-    def __post_init__(self) -> None:
-        require_text(self.tool, "tool")
-        for name, value in self.arguments.items():
-            require_text(name, "arguments")
-            require_text(value, "arguments")
+    arguments: Mapping[str, str] = EMPTY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(NamedTuple):
     """What was wanted, and the calls that succeeded, in order.
 
     `words` are the telling words of the goal. A run that is kept for later is
@@ -68,10 +58,10 @@ class Run:
     calls: tuple[Call, ...]
     goal: str = ""
 
-    def __post_init__(self) -> None:
-        require_text(self.goal, "goal")
-        for word in self.words:
-            require_text(word, "words")
+    @property
+    def tools(self) -> list[str]:
+        """What was called, in order."""
+        return [call.tool for call in self.calls]
 
 
 Digest = Callable[[str], str]
@@ -104,54 +94,8 @@ def read_run(goal: str, calls: Iterable[Call]) -> Run | None:
 
 def hide(run: Run, digest: Digest) -> Run:
     """A run as it is kept: the tools by name, everything else as digests."""
-    return Run(
-        words=frozenset(map(digest, run.words)),
-        calls=tuple(
-            Call(tool=c.tool, arguments={n: digest(v) for n, v in c.arguments.items()})
-            for c in run.calls
-        ),
-    )
-
-
-def alike(one: Run, other: Run) -> bool:
-    """Whether two hidden runs are of the same sort: goals that share words, the same tools."""
-    return _same_sort(one.words, _tools(one), other.words, _tools(other))
-
-
-def generalise(run: Run, others: Sequence[Run], *, digest: Digest) -> Workflow:
-    """One workflow of a run and hidden ones that are like it.
-
-    Its steps are the calls every run has, in their order; its trigger the
-    words all goals share. What differed is a placeholder; `details` tell what
-    it stood for this time.
-    """
-    if len(others) + 1 < LEAST_RUNS:
-        raise InvalidInput("others", len(others), "are too few", remedy="One or more are needed.")
-    hidden = hide(run, digest)
-    tools = _tools(run)
-    for other in others:
-        tools = common(tools, _tools(other))
-    aligned = [_align(one, tools) for one in (hidden, *others)]
-    shown = _align(run, tools)
-    names: dict[tuple[str, ...], str] = {}
-    details: dict[str, str] = {}
-    steps = []
-    for at, tool in enumerate(tools):
-        given = [calls[at].arguments for calls in aligned]
-        written = []
-        for name, value in shown[at].arguments.items():
-            values = tuple(arguments.get(name, "") for arguments in given)
-            if len(set(values)) == 1:
-                written.append(f"{name}={value}")
-                continue
-            if values not in names:
-                names[values] = _placeholder(name, names.values())
-                details[names[values]] = f"such as {value}"
-            written.append(f"{name}={names[values]}")
-        steps.append(f"{tool}({', '.join(written)})")
-    details["runs"] = str(len(others) + 1)
-    shared = hidden.words.intersection(*(other.words for other in others))
-    return Workflow(trigger=_trigger(run, shared, digest), steps=tuple(steps), details=details)
+    calls = [Call(c.tool, {n: digest(v) for n, v in c.arguments.items()}) for c in run.calls]
+    return Run(words=frozenset(map(digest, run.words)), calls=tuple(calls))
 
 
 def learn(
@@ -163,12 +107,42 @@ def learn(
     next one makes it more general.
     """
     hidden = hide(run, digest)
-    like = [other for other in before if alike(hidden, other)]
+    like = [one for one in before if _same_sort(hidden.words, hidden.tools, one.words, one.tools)]
     kept = (*before, hidden)[-KEPT_RUNS:]
     if len(like) + 1 < LEAST_RUNS:
         return None, kept
-    made = generalise(run, like, digest=digest)
+    made = _generalise(run, [hidden, *like], digest)
     return (None if len(made.steps) < LEAST_CALLS else made), kept
+
+
+def _generalise(run: Run, hidden: Sequence[Run], digest: Digest) -> Workflow:
+    """One workflow of a run, which is the first of the `hidden`, and others like it.
+
+    Its steps are the calls every run has, in their order; its trigger the
+    words all goals share. What differed is a placeholder; `details` tell what
+    it stood for this time.
+    """
+    tools = reduce(common, (one.tools for one in hidden))
+    aligned = [_align(one, tools) for one in hidden]
+    names: dict[tuple[str, ...], str] = {}
+    details: dict[str, str] = {}
+    steps = []
+    for at, call in enumerate(_align(run, tools)):
+        written = []
+        for name, value in call.arguments.items():
+            values = tuple(calls[at].arguments.get(name, "") for calls in aligned)
+            if len(set(values)) > 1 and values not in names:
+                names[values] = _placeholder(name, names.values())
+                details[names[values]] = f"such as {value}"
+            written.append(f"{name}={names.get(values, value)}")
+        steps.append(f"{call.tool}({', '.join(written)})")
+    details["runs"] = str(len(hidden))
+    shared = frozenset.intersection(*(one.words for one in hidden))
+    words = [
+        word for word in run.goal.split() if any(digest(one) in shared for one in words_of(word))
+    ]
+    trigger = " ".join(words[:TRIGGER_WORDS]).strip(".,;:!?") or run.goal
+    return Workflow(trigger=trigger, steps=tuple(steps), details=details)
 
 
 def same_workflow(one: Workflow, other: Workflow) -> bool:
@@ -195,7 +169,7 @@ def run_from_json(data: Any) -> Run | None:
     try:
         return Run(
             words=frozenset(data["words"]),
-            calls=tuple(Call(tool=tool, arguments=dict(given)) for tool, given in data["calls"]),
+            calls=tuple(Call(tool, dict(given)) for tool, given in data["calls"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
@@ -212,22 +186,10 @@ def common(first: Sequence[str], second: Sequence[str]) -> list[str]:
     return best[-1]
 
 
-def _tools(run: Run) -> list[str]:
-    return [call.tool for call in run.calls]
-
-
 def _align(run: Run, tools: Sequence[str]) -> list[Call]:
     """The calls of a run that are the steps `tools`, the earliest that fit."""
     calls = iter(run.calls)
     return [next(call for call in calls if call.tool == tool) for tool in tools]
-
-
-def _trigger(run: Run, shared: frozenset[str], digest: Digest) -> str:
-    """The words of a goal that all goals share, in its order."""
-    words = [
-        word for word in run.goal.split() if any(digest(one) in shared for one in words_of(word))
-    ]
-    return " ".join(words[:TRIGGER_WORDS]).strip(".,;:!?") or run.goal
 
 
 def _placeholder(name: str, taken: Iterable[str]) -> str:
@@ -278,13 +240,13 @@ class Workflows:
             "goal": run.goal,
             "said": content_hash(strip(goal)),
             "results": list(results),
-            "calls": [[call.tool, dict(call.arguments)] for call in run.calls],
+            "calls": run_to_json(run)["calls"],
         }
         return self._memory.worker.submit(LEARN_WORKFLOW, payload, scope=scope)
 
     def learn(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Do what `remember` asked for."""
-        calls = [Call(tool=tool, arguments=dict(given)) for tool, given in payload["calls"]]
+        calls = [Call(tool, dict(given)) for tool, given in payload["calls"]]
         run = read_run(str(payload["goal"]), calls)
         if run is None:
             return
@@ -298,11 +260,9 @@ class Workflows:
             learned, after = learn(run, before, digest=self._predictions.digest)
             if learned is not None:
                 self._link(self._keep(learned, scope), payload, scope)
-            value = {
-                "runs": [run_to_json(one) for one in after],
-                "seen": [*seen, payload["id"]][-_SEEN:],
-            }
-            if self._predictions.replace_kept("runs", raw, pack(value), scope):
+            runs = [run_to_json(one) for one in after]
+            value = pack({"runs": runs, "seen": [*seen, payload["id"]][-_SEEN:]})
+            if self._predictions.replace_kept("runs", raw, value, scope):
                 return  # nobody else learned meanwhile
 
     def _keep(self, learned: Workflow, scope: Scope) -> str:
@@ -310,9 +270,15 @@ class Workflows:
         fields = to_memory_fields(learned)
         whose: dict[str, Any] = {"user_id": scope.user_id, "project_id": scope.project_id}
         metadata = {**fields.metadata, "learned": True}
-        known = self._memory.get_all(kinds=["workflow"], limit=MOST_WORKFLOWS, **whose)
-        for memory in known:
-            if self._is_older(memory, learned, whose):
+        for memory in self._memory.get_all(kinds=["workflow"], limit=MOST_WORKFLOWS, **whose):
+            record = from_memory(memory)
+            if (
+                memory.visibility == "private"
+                and memory.scope == Scope(**whose)
+                and memory.metadata.get("learned") is True
+                and isinstance(record, Workflow)
+                and same_workflow(record, learned)
+            ):
                 self._memory.update(memory.id, fields.text, metadata=metadata, **whose)
                 return memory.id
         added = self._memory.add_text(fields.text, kind="workflow", metadata=metadata, **whose)
@@ -327,16 +293,6 @@ class Workflows:
             link = Link(first_id=workflow_id, second_id=source, relation=DERIVED, created_at=now)
             with suppress(RecordNotFound):  # erased meanwhile
                 store.links.put(scope, link)
-
-    def _is_older(self, memory: Memory, made: Workflow, whose: Mapping[str, str | None]) -> bool:
-        record = from_memory(memory)
-        own = memory.visibility == "private" and memory.scope == Scope(**whose)
-        return (
-            own
-            and memory.metadata.get("learned") is True
-            and isinstance(record, Workflow)
-            and same_workflow(record, made)
-        )
 
 
 def _read_kept(raw: str | None) -> dict[str, Any]:

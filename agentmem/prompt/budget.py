@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
@@ -277,60 +277,13 @@ def fill(packages: Iterable[ContentPackage], limit_tokens: int, *, now: datetime
     return BudgetReport(limit_tokens=limit_tokens, fates=tuple(fates))
 
 
-def _try(package: ContentPackage, left: int, *, value: float | None = None) -> Fate:
+def _try(package: ContentPackage, left: int, *, value: float) -> Fate:
     needs = f"needs {package.tokens:,}, {left:,} left"
     if package.tokens <= left:
         return Fate(
             package=package, outcome="kept", reason=f"kept: {needs}", sent=package, score=value
         )
     return Fate(package=package, outcome="dropped", reason=f"did not fit: {needs}", score=value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetGroup:
-    """Candidates tried in their own order, within tokens of their own.
-
-    Each candidate is one thing in ever shorter forms, made when they are asked
-    for. `heading_tokens` are paid with the first one that is kept.
-    """
-
-    tokens: int
-    candidates: Iterable[Iterable[ContentPackage]]
-    heading_tokens: int = 0
-
-
-def fill_groups(groups: Iterable[BudgetGroup]) -> tuple[Fate, ...]:
-    """Group by group, each with its own tokens and what those before it left (P36).
-
-    Of each candidate the first form that fits is kept, a later one counting as
-    cut; with none it is dropped and the next is still tried. What is in already,
-    by its id, is passed over.
-    """
-    fates: list[Fate] = []
-    kept: set[str] = set()
-    left = 0
-    for group in groups:
-        left += require_count(group.tokens, "tokens")
-        heading = group.heading_tokens
-        for forms in group.candidates:
-            fate: Fate | None = None
-            for form in forms:
-                if form.id in kept:
-                    break
-                tried = _try(form, left - heading)
-                whole = fate.package if fate else form
-                fate = replace(tried, package=whole)
-                if tried.sent:
-                    fate = replace(fate, outcome="kept" if form is whole else "cut")
-                    break
-            if fate is None:
-                continue
-            fates.append(fate)
-            if fate.sent:
-                kept.add(fate.package.id)
-                left -= fate.tokens + heading
-                heading = 0
-    return tuple(fates)
 
 
 def list_packages(packages: Iterable[ContentPackage]) -> list[ContentPackage]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 MOST_FILES = 3_000
 MOST_BYTES = 500_000
+PYTHON = (".py", ".pyi")
 _LEFT_OUT = {"node_modules", "__pycache__", "site-packages", "venv", "build", "dist"}
 SOURCE = "code://"
 """Patterns of a folder are kept under this and the folder's path, and replaced together."""
@@ -67,21 +69,25 @@ def learn_patterns(
     except (OSError, RuntimeError, ValueError):
         raise FileUnreadable(path, "is not there", remedy="Check the path.") from None
     modules: dict[str, ast.Module] = {}
-    others: dict[str, tuple[str, str]] = {}
-    left_out: dict[str, int] = {}
+    others: dict[str, tuple[str, bytes]] = {}
+    left_out: Counter[str] = Counter()
     for file in _files(root):
         name = file.relative_to(root).as_posix() if root.is_dir() else file.name
-        text = _text(file, left_out)
-        if text is None:
-            continue
-        if file.suffix in (".py", ".pyi"):
-            tree = _parse(text)
-            if tree is None:
-                left_out["not Python"] = left_out.get("not Python", 0) + 1
+        try:
+            with open_file(file) as opened:
+                data = opened.read(MOST_BYTES + 1)
+            if len(data) > MOST_BYTES:
+                left_out["too large"] += 1
+            elif file.suffix in PYTHON:
+                modules[name] = _parse(data.decode("utf-8-sig"))
             else:
-                modules[name] = tree
-        else:
-            others[name] = (LANGUAGES[file.suffix], text)
+                others[name] = (LANGUAGES[file.suffix], data.decode("utf-8-sig").encode())
+        except UnicodeDecodeError:
+            left_out["not UTF-8"] += 1
+        except (OSError, FileRefused):
+            left_out["not readable"] += 1
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            left_out["not Python"] += 1
     found = list(find_patterns(modules))
     if others and languages:
         try:
@@ -101,7 +107,7 @@ def learn_patterns(
         ids=ids,
         files=len(modules) + len(others),
         related=len(graph),
-        left_out=left_out,
+        left_out=dict(left_out),
         unchanged=unchanged,
     )
 
@@ -119,17 +125,13 @@ def _keep(
     made = []
     for number, recurring in enumerate(found):
         fields = to_memory_fields(recurring.pattern)
+        metadata = {**fields.metadata, "sort": recurring.sort, "times": recurring.times}
         made.append(
             maker.memory(
-                fields.text,
-                kind=fields.kind,
-                title=fields.title[:300],
-                origin="import",
-                source_url=url,
-                position=number,
-                metadata={**fields.metadata, "sort": recurring.sort, "times": recurring.times},
+                fields.text, kind=fields.kind, title=fields.title[:300], origin="import",
+                source_url=url, position=number, metadata=metadata,
             )
-        )
+        )  # fmt: skip
     digest = content_hash("\n\n".join(m.text for m in made))
     source = Source(url=url, title="code patterns", content_hash=digest, scope=scope)
     entries = prepare_all(made, memory.embedding.embed(made)) if made else []
@@ -142,7 +144,7 @@ def _keep(
 def _files(root: Path) -> list[Path]:
     """The code files of a folder, in order; hidden folders and links are left out."""
     if not root.is_dir():
-        if root.suffix not in (".py", ".pyi", *LANGUAGES):
+        if root.suffix not in (*PYTHON, *LANGUAGES):
             raise FileRefused(root, "is no code that can be read", remedy="Name a source file.")
         return [root]
     found: list[Path] = []
@@ -150,39 +152,21 @@ def _files(root: Path) -> list[Path]:
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _LEFT_OUT)
         for name in sorted(names):
             file = Path(folder, name)
-            if file.suffix in (".py", ".pyi", *LANGUAGES) and not file.is_symlink():
+            if file.suffix in (*PYTHON, *LANGUAGES) and not file.is_symlink():
                 found.append(file)
         if len(found) > MOST_FILES:
             break
     return found[:MOST_FILES]
 
 
-def _text(file: Path, left_out: dict[str, int]) -> str | None:
-    try:
-        with open_file(file) as opened:
-            data = opened.read(MOST_BYTES + 1)
-        if len(data) <= MOST_BYTES:
-            return data.decode("utf-8-sig")
-        reason = "too large"
-    except UnicodeDecodeError:
-        reason = "not UTF-8"
-    except (OSError, FileRefused):
-        reason = "not readable"
-    left_out[reason] = left_out.get(reason, 0) + 1
-    return None
-
-
-def _parse(text: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+def _parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
 
 
 def _parse_others(
-    files: Mapping[str, tuple[str, str]], left_out: dict[str, int]
+    files: Mapping[str, tuple[str, bytes]], left_out: Counter[str]
 ) -> dict[str, tuple[str, Node]]:
     """Syntax trees by tree-sitter, as plain values."""
     try:
@@ -193,29 +177,19 @@ def _parse_others(
         ) from None
 
     parsed: dict[str, tuple[str, Node]] = {}
-    for name, (language, text) in files.items():
+    for name, (language, data) in files.items():
         try:
-            parsed[name] = (language, to_node(get_parser(language), text))
+            parsed[name] = (language, _node(get_parser(language).parse(data).root_node, data, 0))
         except Exception:  # noqa: BLE001 - releases differ in what they raise without a grammar
-            left_out[f"no {language} grammar"] = left_out.get(f"no {language} grammar", 0) + 1
+            left_out[f"no {language} grammar"] += 1
     return parsed
-
-
-# ----------------------------------------------------------------------------
-# Syntax trees of tree-sitter as plain values.
 
 
 DEEPEST = 400
 
 
-def to_node(parser: Any, text: str) -> Node:
-    """The tree of a text; what is nested deeper than any code is left out."""
-    data = text.encode("utf-8")
-    tree = parser.parse(data)
-    return _node(tree.root_node, data, 0)
-
-
 def _node(node: Any, data: bytes, depth: int) -> Node:
+    """A tree as plain values; what is nested deeper than any code is left out."""
     start, end = node.start_byte, node.end_byte
     if not node.child_count or depth >= DEEPEST:
         text = data[start:end].decode("utf-8", "replace")

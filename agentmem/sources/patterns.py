@@ -11,9 +11,9 @@ import ast
 import copy
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from agentmem.base.checks import require_count
 from agentmem.living.facts import Pattern
@@ -31,6 +31,7 @@ _TEST = re.compile(r"tests?[_A-Z]\w*\Z")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +57,12 @@ def find_patterns(
     ordered = {path: modules[path] for path in sorted(modules)}
     found: list[Recurring] = []
     for sort in (_raises, _decorators, _bases, _test_names, _beginnings, _skeletons):
-        of_sort = sorted(sort(ordered, least), key=lambda r: (-r.times, r.pattern.trigger))
-        found += of_sort[:MOST_OF_A_SORT]
+        found += _most_frequent(sort(ordered, least))
     return tuple(found[:MOST_PATTERNS])
+
+
+def _most_frequent(found: Iterable[Recurring]) -> list[Recurring]:
+    return sorted(found, key=lambda r: (-r.times, r.pattern.trigger))[:MOST_OF_A_SORT]
 
 
 def module_graph(modules: Mapping[str, ast.Module]) -> dict[str, tuple[str, ...]]:
@@ -95,41 +99,28 @@ def _imported(path: str, tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _with_parents(alias.name)
+                yield from (alias.name, alias.name.rpartition(".")[0])
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = package[: len(package) - node.level + 1]
-                base = ".".join([*above, *([base] if base else [])])
-            for alias in node.names:
-                yield f"{base}.{alias.name}" if base else alias.name
-            if base:
-                yield base
-
-
-def _with_parents(name: str) -> Iterator[str]:
-    yield name
-    if "." in name:
-        yield name.rpartition(".")[0]
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = [*above, *([node.module] if node.module else [])]
+            yield from (".".join([*base, alias.name]) for alias in node.names)
+            yield ".".join(base)
 
 
 # -- shapes that recur -----------------------------------------------------------------
 
 
 def _raises(modules: Mapping[str, ast.Module], least: int) -> Iterator[Recurring]:
-    seen: dict[tuple[object, ...], list[tuple[str, ast.Raise]]] = defaultdict(list)
-    for path, node in _nodes(modules, ast.Raise):
+    def call_of(node: ast.Raise) -> tuple[str, int, tuple[str, ...]] | None:
         call = node.exc
-        if isinstance(call, ast.Call) and not any(isinstance(a, ast.Starred) for a in call.args):
-            keywords = tuple(sorted(k.arg or "**" for k in call.keywords))
-            seen[ast.unparse(call.func), len(call.args), keywords].append((path, node))
-    for (name, *_), places in seen.items():
-        if len(places) >= least:
-            template = _raise_template([node.exc for _, node in places])
-            yield _recurring(
-                "error", f"raising {name}", template, [path for path, _ in places],
-                "How errors are raised here",
-            )  # fmt: skip
+        if not isinstance(call, ast.Call) or any(isinstance(a, ast.Starred) for a in call.args):
+            return None
+        keywords = tuple(sorted(k.arg or "**" for k in call.keywords))
+        return ast.unparse(call.func), len(call.args), keywords
+
+    for (name, *_), paths, nodes in _alike(modules, ast.Raise, call_of, least):
+        template = _raise_template([node.exc for node in nodes])
+        yield _recurring("error", f"raising {name}", template, paths, "How errors are raised here")
 
 
 def _raise_template(calls: Sequence[Any]) -> str:
@@ -155,107 +146,87 @@ def _argument(values: Sequence[ast.expr]) -> str:
 
 
 def _decorators(modules: Mapping[str, ast.Module], least: int) -> Iterator[Recurring]:
-    seen: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = defaultdict(list)
-    for path, node in _nodes(modules, (*_FUNCTIONS, ast.ClassDef)):
-        written = tuple(ast.unparse(decorator) for decorator in node.decorator_list)
-        together = len(written) > 1 or any("(" in one for one in written)
-        if together:
-            sort = "class" if isinstance(node, ast.ClassDef) else "function"
-            seen[sort, written].append((path, node.name))
-    for (sort, written), places in seen.items():
-        if len({name for _, name in places}) >= least:
-            lines = [f"@{one}" for one in written]
-            head = "class <Name>:" if sort == "class" else "def <name>(…):"
-            yield _recurring(
-                "decorators", f"writing a {sort} with @{written[0].partition('(')[0]}",
-                "\n".join([*lines, head]), [path for path, _ in places],
-                f"As on {_listed(name for _, name in places)}",
-            )  # fmt: skip
+    def decorated(node: Function | ast.ClassDef) -> tuple[str, ...] | None:
+        written = [ast.unparse(decorator) for decorator in node.decorator_list]
+        if len(written) < 2 and not any("(" in one for one in written):
+            return None
+        return ("class" if isinstance(node, ast.ClassDef) else "function", *written)
+
+    for key, paths, nodes in _alike(modules, (*_FUNCTIONS, ast.ClassDef), decorated, least):
+        sort, *written = key
+        head = "class <Name>:" if sort == "class" else "def <name>(…):"
+        template = "\n".join([*(f"@{one}" for one in written), head])
+        trigger = f"writing a {sort} with @{written[0].partition('(')[0]}"
+        yield _recurring("decorators", trigger, template, paths, f"As on {_listed(nodes)}")
 
 
 def _bases(modules: Mapping[str, ast.Module], least: int) -> Iterator[Recurring]:
-    seen: dict[str, list[tuple[str, ast.ClassDef]]] = defaultdict(list)
-    for path, node in _nodes(modules, ast.ClassDef):
-        if node.bases:
-            seen[", ".join(ast.unparse(base) for base in node.bases)].append((path, node))
-    for bases, places in seen.items():
-        if len({node.name for _, node in places}) < least:
-            continue
+    def built_on(node: ast.ClassDef) -> str | None:
+        return ", ".join(ast.unparse(base) for base in node.bases) or None
+
+    for bases, paths, nodes in _alike(modules, ast.ClassDef, built_on, least):
         methods: Counter[str] = Counter()
-        for _, node in places:
+        for node in nodes:
             methods.update({item.name for item in node.body if isinstance(item, _FUNCTIONS)})
-        shared = [name for name, times in methods.items() if times >= 0.8 * len(places)]
+        shared = [name for name, times in methods.items() if times >= 0.8 * len(nodes)]
         body = [f"    def {name}(self, …): …" for name in sorted(shared)] or ["    …"]
+        template = "\n".join([f"class <Name>({bases}):", *body])
         yield _recurring(
-            "class", f"writing a class of {bases}",
-            "\n".join([f"class <Name>({bases}):", *body]), [path for path, _ in places],
-            f"As in {_listed(node.name for _, node in places)}",
-        )  # fmt: skip
+            "class", f"writing a class of {bases}", template, paths, f"As in {_listed(nodes)}"
+        )
 
 
 def _test_names(modules: Mapping[str, ast.Module], least: int) -> Iterator[Recurring]:
-    names = [
-        (path, node.name)
-        for path, node in _nodes(modules, _FUNCTIONS)
-        if _TEST.match(node.name) and len(node.name) > len("test_")
-    ]
-    if len(names) < least:
-        return
-    lengths = [len(name.split("_")) - 1 for _, name in names]
-    usual = sorted(lengths)[(len(lengths) - 1) // 2]
-    snake = sum("_" in name for _, name in names) >= len(names) / 2
-    if not snake:
-        template = "def test<WhatIsTested>(…):"
-    elif usual >= 5:
-        template = "def test_<a_sentence_about_behaviour>(…):"
-    else:
-        template = "def test_<what_is_tested>(…):"
-    yield _recurring(
-        "test names", "naming a test", template, [path for path, _ in names],
-        f"About {usual} words, as {_listed(name for _, name in names)}",
-    )  # fmt: skip
+    def is_test(node: Function) -> str | None:
+        return "test" if _TEST.match(node.name) and len(node.name) > len("test_") else None
+
+    for _, paths, nodes in _alike(modules, _FUNCTIONS, is_test, 1):
+        if len(nodes) < least:
+            continue
+        lengths = sorted(len(node.name.split("_")) - 1 for node in nodes)
+        usual = lengths[(len(lengths) - 1) // 2]
+        if sum("_" in node.name for node in nodes) < len(nodes) / 2:
+            template = "def test<WhatIsTested>(…):"
+        elif usual >= 5:
+            template = "def test_<a_sentence_about_behaviour>(…):"
+        else:
+            template = "def test_<what_is_tested>(…):"
+        hint = f"About {usual} words, as {_listed(nodes)}"
+        yield _recurring("test names", "naming a test", template, paths, hint)
 
 
 def _beginnings(modules: Mapping[str, ast.Module], least: int) -> Iterator[Recurring]:
     """The lines that most modules begin with."""
-    written: Counter[str] = Counter()
     full = {path: tree for path, tree in modules.items() if tree.body}
-    for tree in full.values():
-        heads = (
-            tree.body[1:4] if ast.get_docstring(tree, clean=False) is not None else tree.body[:3]
-        )
+    texts = {
+        path for path, tree in full.items() if ast.get_docstring(tree, clean=False) is not None
+    }
+    written: Counter[str] = Counter()
+    for path, tree in full.items():
+        heads = tree.body[1:4] if path in texts else tree.body[:3]
         written.update(
             {ast.unparse(node) for node in heads if isinstance(node, ast.Import | ast.ImportFrom)}
         )
+    first = '"""What this module gives."""\n\n' if len(texts) >= 0.6 * len(full) else ""
     for line, times in written.items():
         if times >= least and times >= 0.6 * len(full):
-            texts = sum(ast.get_docstring(tree) is not None for tree in full.values())
-            first = '"""What this module gives."""\n\n' if texts >= 0.6 * len(full) else ""
-            yield Recurring(
-                pattern=Pattern(
-                    trigger="beginning a module", template=f"{first}{line}",
-                    hint=f"{times} of {len(full)} modules begin so",
-                ),
-                sort="module", times=times, files=tuple(list(full)[:EXAMPLES]),
-            )  # fmt: skip
+            hint = f"{times} of {len(full)} modules begin so"
+            pattern = Pattern(trigger="beginning a module", template=f"{first}{line}", hint=hint)
+            files = tuple(list(full)[:EXAMPLES])
+            yield Recurring(pattern=pattern, sort="module", times=times, files=files)
 
 
 def _skeletons(modules: Mapping[str, ast.Module], least: int) -> Iterator[Recurring]:
-    seen: dict[str, list[tuple[str, Function]]] = defaultdict(list)
-    for path, node in _nodes(modules, _FUNCTIONS):
+    def shape_of(node: Function) -> tuple[object, ...] | None:
         size = sum(1 for _ in ast.walk(node))
-        if LEAST_NODES <= size <= MOST_NODES and not _TEST.match(node.name):
-            seen[_shape(_without_docstring(node))].append((path, node))
-    for places in seen.values():
-        names = {node.name for _, node in places}
-        if len(names) < least:
-            continue
-        template = _template([_without_docstring(node) for _, node in places])
-        listed = _listed(node.name for _, node in places)
-        yield _recurring(
-            "function", f"writing a function like {listed}", template,
-            [path for path, _ in places], f"{len(places)} functions have this shape",
-        )  # fmt: skip
+        fits = LEAST_NODES <= size <= MOST_NODES and not _TEST.match(node.name)
+        return _shape(_without_docstring(node)) if fits else None
+
+    for _, paths, nodes in _alike(modules, _FUNCTIONS, shape_of, least):
+        template = _template([_without_docstring(node) for node in nodes])
+        hint = f"{len(nodes)} functions have this shape"
+        trigger = f"writing a function like {_listed(nodes)}"
+        yield _recurring("function", trigger, template, paths, hint)
 
 
 # -- templates -------------------------------------------------------------------------
@@ -264,29 +235,17 @@ _HELD = ("id", "attr", "arg", "name", "value", "module", "asname")
 """The fields of nodes that hold names and values."""
 
 
-def _shape(node: ast.AST) -> str:
-    """A tree without its names and values, as text that is equal for equal shapes."""
-    parts: list[str] = []
-
-    def walk(at: ast.AST) -> None:
-        parts.append(type(at).__name__)
-        if isinstance(at, ast.Constant):
-            parts.append(type(at.value).__name__)
-        for name, value in ast.iter_fields(at):
-            if name in ("type_comment", "kind", "ctx"):
-                continue
-            if isinstance(value, ast.AST):
-                walk(value)
-            elif isinstance(value, list):
-                parts.append(f"{name}[")
-                for item in value:
-                    if isinstance(item, ast.AST):
-                        walk(item)
-                parts.append("]")
-        parts.append(")")
-
-    walk(node)
-    return " ".join(parts)
+def _shape(node: ast.AST) -> tuple[object, ...]:
+    """A tree without its names and values, equal for equal shapes."""
+    inner: list[object] = [type(node)]
+    if isinstance(node, ast.Constant):
+        inner.append(type(node.value))
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST) and name != "ctx":
+            inner.append(_shape(value))
+        elif isinstance(value, list):
+            inner.append(tuple(_shape(item) for item in value if isinstance(item, ast.AST)))
+    return tuple(inner)
 
 
 def _without_docstring(node: Function) -> Function:
@@ -349,13 +308,25 @@ def _leaves(node: ast.AST) -> Iterator[tuple[ast.AST, str, object]]:
 # -- inside ----------------------------------------------------------------------------
 
 
-def _nodes(
-    modules: Mapping[str, ast.Module], wanted: type | tuple[type, ...]
-) -> Iterator[tuple[str, Any]]:
+def _alike(
+    modules: Mapping[str, ast.Module],
+    wanted: type | tuple[type, ...],
+    key_of: Callable[[Any], K | None],
+    least: int,
+) -> Iterator[tuple[K, list[str], list[Any]]]:
+    """The `wanted` nodes with one key, and their files, where they have `least` names or more.
+
+    Those without a key are passed over; of nodes without a name each counts.
+    """
+    seen: dict[K, list[tuple[str, Any]]] = defaultdict(list)
     for path, tree in modules.items():
         for node in ast.walk(tree):
-            if isinstance(node, wanted):
-                yield path, node
+            if isinstance(node, wanted) and (key := key_of(node)) is not None:
+                seen[key].append((path, node))
+    for key, places in seen.items():
+        paths, nodes = [path for path, _ in places], [node for _, node in places]
+        if len({getattr(node, "name", at) for at, node in enumerate(nodes)}) >= least:
+            yield key, paths, nodes
 
 
 def _recurring(
@@ -375,8 +346,8 @@ def _recurring(
     )
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(list(dict.fromkeys(names))[:EXAMPLES])
+def _listed(nodes: Iterable[Any]) -> str:
+    return ", ".join(list(dict.fromkeys(node.name for node in nodes))[:EXAMPLES])
 
 
 # ----------------------------------------------------------------------------
@@ -415,30 +386,24 @@ class Node:
 
 def find_syntax_patterns(files: Mapping[str, tuple[str, Node]]) -> tuple[Recurring, ...]:
     """Functions that differ in names and values only, and how errors are thrown."""
-    functions: dict[tuple[str, str], list[tuple[str, Node]]] = defaultdict(list)
-    errors: dict[tuple[str, str], list[tuple[str, Node]]] = defaultdict(list)
-    for path in sorted(files):
-        language, tree = files[path]
+    seen: dict[tuple[str, str, str], list[tuple[str, Node]]] = defaultdict(list)
+    for path, (language, tree) in sorted(files.items()):
         for node in walk(tree):
             if node.sort in _ERRORS:
-                errors[language, shape(node)].append((path, node))
+                seen["error", language, shape(node)].append((path, node))
             elif node.sort in _SYNTAX_FUNCTIONS and LEAST_NODES <= _size(node) <= MOST_NODES:
-                functions[language, shape(node)].append((path, node))
-    found: list[Recurring] = []
-    for sort, seen in (("error", errors), ("function", functions)):
-        of_sort = []
-        for (language, _), places in seen.items():
-            names = tuple(dict.fromkeys(_name(node) for _, node in places))
-            if len(places) < LEAST or (sort == "function" and len(names) < LEAST):
-                continue
-            what = "throwing an error" if sort == "error" else "writing a function"
-            like = f" like {', '.join(filter(None, names[:EXAMPLES]))}" if any(names) else ""
-            template = _syntax_template([node for _, node in places])
-            paths = [path for path, _ in places]
-            of_sort.append(_recurring(sort, f"{what} in {language}{like}", template, paths))
-        of_sort.sort(key=lambda one: (-one.times, one.pattern.trigger))
-        found += of_sort[:MOST_OF_A_SORT]
-    return tuple(found)
+                seen["function", language, shape(node)].append((path, node))
+    found: dict[str, list[Recurring]] = {"error": [], "function": []}
+    for (sort, language, _), places in seen.items():
+        names = tuple(dict.fromkeys(_name(node) for _, node in places))
+        if len(places if sort == "error" else names) < LEAST:
+            continue
+        what = "throwing an error" if sort == "error" else "writing a function"
+        like = f" like {', '.join(filter(None, names[:EXAMPLES]))}" if any(names) else ""
+        template = _syntax_template([node for _, node in places])
+        paths = [path for path, _ in places]
+        found[sort].append(_recurring(sort, f"{what} in {language}{like}", template, paths))
+    return tuple(one for of_sort in found.values() for one in _most_frequent(of_sort))
 
 
 def walk(node: Node) -> Iterator[Node]:

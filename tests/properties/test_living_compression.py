@@ -34,16 +34,15 @@ def prose() -> st.SearchStrategy[str]:
     prose(),
     st.sampled_from(counters()),
     texts(max_size=20),
-    units(),
     st.sampled_from(("", "fact", "episode")),
 )
-@example("The the.", quarter_characters, "", 0.0, "")
+@example("The the.", quarter_characters, "", "")
 def test_each_level_costs_no_more_than_the_one_above(
-    text: str, count: object, title: str, share: float, kind: str
+    text: str, count: object, title: str, kind: str
 ) -> None:
     """P35 Levels. Each compression level costs no more tokens than the one above it."""
     assert callable(count)
-    levels = make_levels(text, count, title=title, kind=kind, summary_share=share)
+    levels = make_levels(text, count, title=title, kind=kind)
     costs = [count(levels.full), count(levels.summary), count(levels.compressed)]
     costs.append(count(levels.index))
     assert costs == sorted(costs, reverse=True)
@@ -80,7 +79,7 @@ def test_a_model_text_is_taken_only_when_it_is_shorter_and_true(
     assert verdict.accepted == (not verdict.problems)
     if verdict.accepted:
         assert count(proposed) < count(original)
-        assert verdict.tokens_saved == count(original) - count(proposed)
         assert read_essentials(original).numbers == read_essentials(proposed).numbers
-        assert read_essentials(original).negated == read_essentials(proposed).negated
+        denied = [bool(read_essentials(text).negations) for text in (original, proposed)]
+        assert denied[0] == denied[1]
     assert not accept_model_text(original, original, count).accepted

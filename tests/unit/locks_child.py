@@ -82,7 +82,7 @@ def learn(path: Path, count: int) -> None:
             goal = {"id": f"{os.getpid()}-{number}", "goal": "Copy a file", "calls": steps}
             runtime.workflows.learn(goal, ANN)
         other = Scope(user_id=f"{os.getpid()}")
-        runtime.predictions.set_kept("relations", "x", other)
+        runtime.predictions.replace_kept("relations", None, "x", other)
 
 
 def watched(path: Path) -> None:

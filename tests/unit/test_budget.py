@@ -13,14 +13,12 @@ from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumb
 from agentmem.inspector.render import render_budget, render_fates
 from agentmem.prompt.budget import (
     Budget,
-    BudgetGroup,
     ContentPackage,
     budget_to_dict,
     calculate_knowledge_budget,
     calculate_token_budgets,
     fates_to_list,
     fill,
-    fill_groups,
     make_package,
     tally,
 )
@@ -60,21 +58,6 @@ def test_fixed_content_that_does_not_fit_is_an_error_that_names_the_items() -> N
     with pytest.raises(FixedContentTooLarge, match="prompt 9,000") as caught:
         fill([package("prompt", 9_000, can_drop=False)], 8_192, now=NOW)
     assert (caught.value.needed_tokens, caught.value.limit_tokens) == (9_000, 8_192)
-
-
-def test_groups_hand_on_what_they_leave_and_show_the_first_form_that_fits() -> None:
-    first = BudgetGroup(
-        tokens=10,
-        candidates=[[package("a", 9), package("a", 6)], [package("b", 9), package("b", 8)]],
-        heading_tokens=2,
-    )
-    second = BudgetGroup(tokens=5, candidates=[[package("a", 1)], [package("c", 7)]])
-    fates = fill_groups([first, second])
-    assert [(f.package.id, f.package.tokens, f.outcome, f.tokens) for f in fates] == [
-        ("a", 9, "cut", 6),  # 8 of the 10 are left beside the heading
-        ("b", 9, "dropped", 0),
-        ("c", 7, "kept", 7),  # 5 of its own and the 2 that were left; "a" is in already
-    ]
 
 
 def test_bad_arguments_of_a_fill_are_typed_errors() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.base.errors import InvalidInput
 from agentmem.living.levels import accept_model_text, compress, index_line, make_levels
 from agentmem.text.regions import pasted_spans
 
@@ -65,13 +64,6 @@ def test_what_a_model_proposes_is_checked(proposed: str, problem: str | None) ->
 def test_a_denial_may_not_be_lost() -> None:
     verdict = accept_model_text("Ana does not eat meat at all.", "Ana eats meat.", words)
     assert verdict.problems == ("negation",)
-
-
-def test_bad_values_are_named() -> None:
-    with pytest.raises(InvalidInput, match="count"):
-        make_levels("x", 3)  # type: ignore[arg-type]  # the point of the test
-    with pytest.raises(InvalidInput, match="summary_share"):
-        make_levels("x", words, summary_share=float("nan"))
 
 
 PASTED = (

@@ -345,6 +345,6 @@ def test_two_processes_that_learn_at_once_lose_nothing(tmp_path: Path) -> None:
         assert memory.runtime.corrections.of("gpt-4o").calls == 24
         kept = unpack(memory.runtime.predictions.get_kept("runs", ANN) or "")
         assert len({run.partition("-")[0] for run in kept["seen"]}) == 2
-        shards = [memory.runtime.predictions._shard(f"{at:02x}") for at in range(256)]
+        shards = [memory.runtime.predictions._registered(f"{at:02x}") for at in range(256)]
         assert sum(map(len, shards)) == 3
     assert learned_times(path) == pytest.approx(sum(FADE**n for n in range(24)))

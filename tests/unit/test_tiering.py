@@ -22,6 +22,7 @@ from agentmem.living.facts import (
     Workflow,
     to_memory_fields,
 )
+from agentmem.living.tiers import Tier, TierItem, assemble_tiers
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.block import parse_context
 from agentmem.prompt.strip import strip
@@ -319,3 +320,22 @@ def test_whatever_fails_the_loop_with_tiers_gives_its_answer(broken: str) -> Non
         memory.living.prefetch([("task", "x")], user_id="ana")
         if broken in ("recent", "contradictions.all", "feed.seq", "settings.secret"):
             assert result.degradations
+
+
+def test_tiers_hand_on_what_they_leave_and_show_the_first_level_that_fits() -> None:
+    def item(id_: str, *tokens: int) -> TierItem:
+        full, summary, compressed, index = (" ".join(id_ * n) for n in tokens)
+        return TierItem(id_, (full, summary, compressed, index))
+
+    items: dict[Tier, list[TierItem]] = {
+        1: [item("a", 9, 5, 4, 1), item("b", 9, 8, 7, 6)],
+        2: [item("a", 1, 1, 1, 1), item("c", 4, 4, 4, 4)],
+    }
+    built = assemble_tiers(
+        items, 20, count=lambda text: len(text.split()), shares=(0.5, 0.25, 0.25, 0.0)
+    )
+    assert [(fate.id, fate.tier, fate.outcome, fate.tokens) for fate in built.fates] == [
+        ("a", 1, "lowered", 6),  # 8 of the 10 are left beside the heading
+        ("b", 1, "dropped", 0),
+        ("c", 2, "included", 5),  # 5 of its own and the 2 that were left; "a" is in already
+    ]
