@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from agentmem.search.parts import Parts
-    from agentmem.stores.protocol import Settings as StoreSettings
+    from agentmem.stores.side import StoredSettings
 
 
 # ----------------------------------------------------------------------------
@@ -355,7 +355,7 @@ class ModelHelp:
     """One model for one run of consolidation; `asker` knows what it was asked."""
 
     def __init__(
-        self, model: Model, *, spend: Spend, count: TokenCounter, kept: StoreSettings
+        self, model: Model, *, spend: Spend, count: TokenCounter, kept: StoredSettings
     ) -> None:
         self.asker = Asker(model, spend=spend, count=count)
         self._count = count

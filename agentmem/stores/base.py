@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -38,6 +39,7 @@ from agentmem.stores.side import (
     remove_artifacts,
 )
 from agentmem.stores.tables import HISTORY, Found, Reads, TableReader, Tables, TableWriter, Writes
+from agentmem.stores.upkeep import BaseFeed, BaseUpkeep
 from agentmem.stores.values import (
     Artifact,
     Entry,
@@ -85,8 +87,14 @@ def there_of(found: Mapping[str, Found], scope: Scope, ids: Sequence[str]) -> li
     return [one for one in wanted if visible(one.memory, scope) and one.memory.deleted_at is None]
 
 
-class BaseStore(Generic[R, W]):
-    """The part of a `Store` that asks no back end how it keeps things."""
+class BaseStore(ABC, Generic[R, W]):
+    """Memories, kept: what a store does without asking its back end how.
+
+    Writes are atomic, and durable when they return.
+    """
+
+    feed: BaseFeed[R, W]
+    upkeep: BaseUpkeep[R, W]
 
     _closed = True  # until there is something to close
     _reading: Reads[R]
@@ -155,6 +163,13 @@ class BaseStore(Generic[R, W]):
             return ids
 
         return self._tables.write(apply)
+
+    @abstractmethod
+    def load(self, batches: Iterable[Sequence[Entry]], *, sources: Iterable[Source] = ()) -> int:
+        """Add many batches in one transaction, and the hashes of sources that are not known yet.
+
+        Gives how many memories were added.
+        """
 
     def has_source(self, source: Source, /) -> bool:
         """Whether the owner's page with this url has this very content."""
@@ -443,6 +458,10 @@ class BaseStore(Generic[R, W]):
         found = [one.memory for one in kept]
         return tuple(sorted(found, key=lambda m: (m.position is None, m.position or 0)))
 
+    @abstractmethod
+    def visible_owners(self, scope: Scope, /) -> NDArray[np.int32]:
+        """The owners whose rows the reader may see, as numbered in `IndexRows.owner`."""
+
     # Closing
 
     def close(self) -> None:
@@ -461,6 +480,10 @@ class BaseStore(Generic[R, W]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+Store = BaseStore[Any, Any]
+"""Any store, whatever its transactions are."""
 
 
 def _versions(read: TableReader, scope: Scope, row: int) -> tuple[Version, ...]:

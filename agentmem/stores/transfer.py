@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from agentmem.base.errors import InvalidInput, StoreCorrupt
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import COLD_AT
-from agentmem.stores.protocol import Settings
 from agentmem.stores.side import (
     SECRET,
     StoredSettings,
@@ -214,7 +213,7 @@ def _noted(target: SqliteStore | PostgresDatabase, name: str, seq: int) -> dict[
     raise InvalidInput("target", "…", problem, remedy="Give an empty store, or use `merge`.")
 
 
-def _settings(store: SqliteStore | PostgresDatabase) -> Settings:
+def _settings(store: SqliteStore | PostgresDatabase) -> StoredSettings:
     return StoredSettings(store._database if isinstance(store, SqliteStore) else store)
 
 

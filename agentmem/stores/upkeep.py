@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -33,8 +34,10 @@ from agentmem.stores.tables import (
     Writes,
 )
 from agentmem.stores.values import (
+    Changes,
     EmbedderCoverage,
     IndexFile,
+    IndexRows,
     Source,
     StoreStats,
     VerifyReport,
@@ -96,11 +99,55 @@ def updated_in(rows: Collection[int], lines: Iterable[Row]) -> set[int]:
 
 
 class BaseFeed(ABC, Generic[R, W]):
-    """The part of a `Feed` that asks for no arrays."""
+    """What indexes are built from and kept up with."""
 
     def __init__(self, tables: Tables[R, W], reads: Reads[R]) -> None:
         self._tables = tables
         self._reads = reads
+
+    @abstractmethod
+    def seq(self) -> int:
+        """The number of the last change that indexes must know of."""
+
+    @abstractmethod
+    def data_version(self) -> int:
+        """Changes whenever any process committed; cheaper than `seq`."""
+
+    @abstractmethod
+    def changes(self, since_seq: int, /) -> Changes:
+        """What was written after `since_seq`, oldest first."""
+
+    @abstractmethod
+    def index_rows(
+        self,
+        *,
+        after_row: int = 0,
+        limit: int | None = None,
+        rows: Collection[int] | None = None,
+    ) -> IndexRows:
+        """Everything an index needs of all rows, of those after one, or of these."""
+
+    @abstractmethod
+    def vectors(
+        self, embedder: EmbedderId, *, rows: Collection[int] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The rows that have a vector of this embedder, ascending, and the vectors."""
+
+    @abstractmethod
+    def missing_vectors(self, embedder: EmbedderId, *, limit: int = 256) -> tuple[int, ...]:
+        """Rows that are not deleted and have no vector of this embedder, oldest first."""
+
+    @abstractmethod
+    def readable_rows(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """The rows of all memories that can be read, and what is wrong with the others."""
+
+    @abstractmethod
+    def cold_count(self) -> int:
+        """How many memories were put away."""
+
+    @abstractmethod
+    def drop_vectors(self, embedder: EmbedderId, /) -> int:
+        """Remove every vector of an embedder that is no longer used."""
 
     def texts(self, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of these rows, whoever owns them: for embedding, never for showing."""
@@ -182,7 +229,7 @@ class BaseFeed(ABC, Generic[R, W]):
 
 
 class BaseUpkeep(ABC, Generic[R, W]):
-    """The part of an `Upkeep` that every store does alike."""
+    """Looking after the store as a whole."""
 
     def __init__(
         self, tables: Tables[R, W], reads: Reads[W], writes: Writes[W], *, location: str
@@ -207,6 +254,14 @@ class BaseUpkeep(ABC, Generic[R, W]):
     @abstractmethod
     def _counts(self, read: R) -> dict[str, int]:
         """How many rows each table has."""
+
+    @abstractmethod
+    def vacuum(self) -> None:
+        """Give unused space back."""
+
+    @abstractmethod
+    def backup(self, path: Path, /) -> None:
+        """A consistent copy at `path`, made while others read and write; never half a file."""
 
     def _cleaned(self) -> None:
         """What is left to do once rows were removed for good."""

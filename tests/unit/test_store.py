@@ -33,8 +33,8 @@ from agentmem.base.errors import (
 from agentmem.base.filters import Selection, parse_filter
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory, Scope, Usage
+from agentmem.stores.base import Store
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
-from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import (
     ERASED,
