@@ -18,7 +18,6 @@ from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import RecordNotFound
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope, require_instant, visible
-from agentmem.stores.erasing import erase_rows, with_derived
 from agentmem.stores.journal import StoredJournal
 from agentmem.stores.rules import (
     Sameness,
@@ -53,13 +52,21 @@ from agentmem.stores.values import (
     require_ids,
     to_microseconds,
 )
-from agentmem.stores.writing import has_source, hide, keep_version, refuse_circles, replace_source
+from agentmem.stores.writing import (
+    AT_ONCE,
+    erase_rows,
+    has_source,
+    hide,
+    keep_version,
+    refuse_circles,
+    replace_source,
+    with_derived,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-AT_ONCE = 500
 NEWEST = "m.created_at DESC, m.row DESC"
 
 

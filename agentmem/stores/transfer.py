@@ -29,10 +29,9 @@ from agentmem.stores.side import (
     set_value,
 )
 from agentmem.stores.sqlite.connection import Read, Write, opened, seal, vector_key
-from agentmem.stores.sqlite.reading import cold_texts, pack_text
+from agentmem.stores.sqlite.memories import cold_texts, pack_text, store_vectors
 from agentmem.stores.sqlite.schema import CHANGES, COLD, EMBEDDINGS, INDEXED, TABLES
 from agentmem.stores.sqlite.store import SqliteStore
-from agentmem.stores.sqlite.writing import store_vectors
 from agentmem.stores.tables import ANY, COLUMN, MEMORIES, Row, TableReader, corrupt
 from agentmem.stores.upkeep import all_embedders
 from agentmem.stores.values import read_vectors, shorten

@@ -16,7 +16,6 @@ from agentmem.base.checks import require_text
 from agentmem.base.errors import StoreCorrupt
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory, Scope
-from agentmem.stores.erasing import erase_rows
 from agentmem.stores.side import get_value, job_counts, seen_by, set_value
 from agentmem.stores.tables import (
     ANY,
@@ -47,6 +46,7 @@ from agentmem.stores.values import (
     require_file_name,
     to_microseconds,
 )
+from agentmem.stores.writing import AT_ONCE, erase_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,6 @@ R = TypeVar("R", bound=TableReader)
 W = TypeVar("W", bound=TableWriter)
 _LAST_SYNC = "last_sync"
 _MOST_PROBLEMS = 10_000
-_AT_ONCE = 500
 
 
 _COMPARED = tuple(
@@ -157,7 +156,7 @@ class BaseFeed(ABC, Generic[R, W]):
     def taken(self, ids: Collection[str], /) -> set[str]:
         """Those of `ids` that some memory has, whoever owns it: for imports only."""
         wanted = list(ids)
-        parts = [wanted[at : at + _AT_ONCE] for at in range(0, len(wanted), _AT_ONCE)]
+        parts = [wanted[at : at + AT_ONCE] for at in range(0, len(wanted), AT_ONCE)]
         return self._tables.read(
             lambda read: {
                 taken for part in parts for (taken,) in read.ask("id", MEMORIES, {"id": part})

@@ -46,6 +46,13 @@ COUNT_LIMIT = 255
 NO_SCOPE = Scope()
 ERASED = "erased"
 """Stands where a memory named another one that was erased since."""
+LEARNED_FROM = "learned from"
+"""The relation of a fact to a message that states it: one of several is enough."""
+HEARD_IN = "heard in"
+"""The same of a preference."""
+STATED_IN = (LEARNED_FROM, HEARD_IN)
+DERIVED = "derived_from"
+"""The relation of a memory to one that it was made of: its words are in it, whatever else is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -662,6 +669,11 @@ def check_entries(entries: Sequence[Entry]) -> None:
         if entry.memory.id in seen:
             raise DuplicateRecord(entry.memory.id)
         seen.add(entry.memory.id)
+
+
+def is_dsn(path: object) -> bool:
+    """Whether this names a database server, not a file."""
+    return isinstance(path, str) and path.startswith(("postgresql://", "postgres://"))
 
 
 def require_ids(ids: Collection[str]) -> list[str]:

@@ -19,9 +19,18 @@ from agentmem.stores.postgres.tables import (
     digest,
     owner_key,
 )
-from agentmem.stores.rows import in_strand, memory_values, owned_by, usage_values
 from agentmem.stores.rules import supersession_edges
-from agentmem.stores.tables import MEMORIES, STRANDS, USAGE, Found, Place
+from agentmem.stores.tables import (
+    MEMORIES,
+    STRANDS,
+    USAGE,
+    Found,
+    Place,
+    in_strand,
+    memory_values,
+    owned_by,
+    usage_values,
+)
 from agentmem.stores.values import (
     COUNT_LIMIT,
     DELETED,

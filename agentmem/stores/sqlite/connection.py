@@ -22,13 +22,13 @@ from agentmem.base.errors import (
 )
 from agentmem.base.filters import ALL_VISIBILITIES
 from agentmem.base.types import FORGOTTEN_AT, Scope
-from agentmem.stores.rows import Owner, scope_values
 from agentmem.stores.sqlite.schema import CHANGES, EMBEDDER_SHIFT, EMBEDDINGS, INSERT, select_sql
 from agentmem.stores.tables import (
     MEMORIES,
     OWNERS,
     Lock,
     Match,
+    Owner,
     Row,
     RowQuery,
     SeenBy,
@@ -37,11 +37,12 @@ from agentmem.stores.tables import (
     TableWriter,
     corrupt,
     runs,
+    scope_values,
 )
 from agentmem.stores.values import Operation
 
 if TYPE_CHECKING:
-    from agentmem.stores.sqlite.reading import NameCache
+    from agentmem.stores.sqlite.memories import NameCache
 
 # ----------------------------------------------------------------------------
 # How damage is noticed: a checksum in every row, and the sum of them in one place.

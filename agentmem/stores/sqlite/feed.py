@@ -19,11 +19,10 @@ from agentmem.stores.sqlite.connection import (
     vector_key,
     vectors_tally,
 )
+from agentmem.stores.sqlite.memories import INTEGERS, find_embedder, store_vectors
 from agentmem.stores.sqlite.pool import Database
-from agentmem.stores.sqlite.reading import INTEGERS, find_embedder
 from agentmem.stores.sqlite.schema import CHANGES, COLD, EMBEDDINGS, INDEXED, select_sql
 from agentmem.stores.sqlite.upkeep import Damaged, each_row
-from agentmem.stores.sqlite.writing import store_vectors
 from agentmem.stores.tables import EMBEDDERS, MEMORIES, Reads, Row, corrupt
 from agentmem.stores.upkeep import BaseFeed, updated_in
 from agentmem.stores.values import (

@@ -57,7 +57,7 @@ from agentmem.stores.sqlite.connection import (
     is_busy,
     typed,
 )
-from agentmem.stores.sqlite.reading import NameCache
+from agentmem.stores.sqlite.memories import NameCache
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, Step
 from agentmem.stores.tables import SETTINGS, Row, corrupt
 from agentmem.stores.values import Durability
