@@ -204,6 +204,12 @@ def owned_by(memory: Memory) -> Owner:
     return memory.visibility, memory.scope
 
 
+def owner_of(row: Row) -> Owner:
+    """Whom a row of the table of owners stands for."""
+    _, visibility, user, project, agent, run = row
+    return visibility, Scope(user_id=user, project_id=project, agent_id=agent, run_id=run)
+
+
 def in_strand(memory: Memory) -> tuple[Owner, str, str]:
     """Whose a memory is and what it belongs to: memories that agree in it follow each other."""
     return owned_by(memory), memory.source_url, memory.session

@@ -29,7 +29,7 @@ from agentmem.stores.side import (
     set_value,
 )
 from agentmem.stores.sqlite.connection import Read, Write, opened, seal, vector_key
-from agentmem.stores.sqlite.memories import cold_texts, pack_text, store_vectors
+from agentmem.stores.sqlite.memories import by_rows, pack_text, store_vectors
 from agentmem.stores.sqlite.schema import CHANGES, COLD, EMBEDDINGS, INDEXED, TABLES
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.tables import ANY, COLUMN, MEMORIES, Row, TableReader, corrupt
@@ -284,14 +284,15 @@ class _SqliteSide(Side):
         return self._read.ledger.seq()
 
     def _memories(self, after: int, limit: int) -> list[Row]:
-        found = self._read.rows(MEMORIES, "WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
+        found = self._read.ask(
+            "row", MEMORIES, ANY, "row > :after", order="row", limit=limit, after=after
+        )
+        keys = [row for (row,) in found]
         at = COLUMN["text"]
-        cold = cold_texts(self._read, [row[0] for row in found if not row[at]])
-        blobs: dict[int, bytes] = dict(self._read.find(INDEXED, {"row": [r[0] for r in found]}))
+        blobs: dict[int, bytes] = dict(self._read.find(INDEXED, {"row": keys}))
         return [
-            (*row[:at], row[at] or cold.get(row[0], ""), *row[at + 1 :], opened(row[0], blob))
-            for row in found
-            for blob in (blobs[row[0]],)
+            (*columns[:at], memory.text, *columns[at + 1 :], opened(row, blobs[row]))
+            for row, (columns, memory) in by_rows(self._read, keys).items()
         ]
 
     def _vectors(self, embedder: int, dimensions: int, after: int, limit: int) -> list[Row]:

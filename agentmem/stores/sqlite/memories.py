@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import lru_cache, partial
+from itertools import accumulate
+from typing import Any
 
 from agentmem.base.errors import DuplicateRecord, InvalidInput
 from agentmem.base.filters import (
+    INSTANT_FIELDS,
     MEMORY_FIELDS,
     MISSING,
     SCOPE_FIELDS,
@@ -26,7 +29,7 @@ from agentmem.base.types import (
     Scope,
     Usage,
     is_cold,
-    may_see,
+    visible,
 )
 from agentmem.stores.rules import supersession_edges
 from agentmem.stores.side import set_value
@@ -60,12 +63,12 @@ from agentmem.stores.tables import (
     Row,
     RowQuery,
     Strand,
-    Table,
     corrupt,
     in_strand,
     memory_of,
     memory_values,
     owned_by,
+    owner_of,
     place_in,
     usage_of,
     usage_values,
@@ -83,292 +86,103 @@ from agentmem.stores.values import (
 )
 from agentmem.stores.writing import keep_version, refuse_circles
 
-# ----------------------------------------------------------------------------
-# Owners, strands and embedders as numbers, so that a row names each in a few bytes.
-
-
-_T = TypeVar("_T")
-KEPT_READERS = 256
-
-
-def intern_strands(write: Write, strands: Iterable[Strand]) -> tuple[dict[Strand, int], set[int]]:
-    """The numbers of these strands, and which of them are new."""
-    numbers: dict[Strand, int] = {}
-    new: list[Row] = []
-    known = write.numbers(STRANDS)
-    for strand in dict.fromkeys(strands):
-        if strand in known:
-            numbers[strand] = known[strand]
-            continue
-        owner, url, session = strand
-        found = write.rows(
-            STRANDS, "WHERE url = ? AND session = ? AND owner = ?", (url, session, owner)
-        )
-        if found:
-            numbers[strand] = known[strand] = found[0][0]
-        else:
-            (numbers[strand],) = write.take(STRANDS)
-            new.append((numbers[strand], *strand))
-    if new:
-        write.insert(STRANDS, new)
-    return numbers, {row[0] for row in new}
-
-
-class NameCache:
-    """Owners and strands by number. They never change, so what was read once stays true.
-
-    And memories by the rows they were read from: a row that is the same needs no second look.
-    """
-
-    def __init__(self, limit: int = 50_000, most_memories: int = 2_000) -> None:
-        self._limit = limit
-        self._most_memories = most_memories
-        self._memories: dict[int, tuple[Row, Memory]] = {}
-        self._owners: dict[int, Owner] = {}
-        self._strands: dict[int, Strand] = {}
-        self._visible: dict[Scope, tuple[tuple[int, ...], list[int]]] = {}
-
-    def visible(self, scope: Scope, tally: tuple[int, ...]) -> list[int] | None:
-        """Whom this reader may see, if it is known of the table with this tally."""
-        kept = self._visible.get(scope)
-        return kept[1] if kept is not None and kept[0] == tally else None
-
-    def keep_visible(self, scope: Scope, tally: tuple[int, ...], owners: list[int]) -> list[int]:
-        if len(self._visible) >= KEPT_READERS:
-            self._visible = {}
-        self._visible[scope] = (tally, owners)
-        return owners
-
-    def known_owner(self, number: int) -> Owner | None:
-        """The owner with this number, if it was read before."""
-        return self._owners.get(number)
-
-    def known_strand(self, number: int | None) -> Strand | None:
-        """The strand with this number, if it was read before; none is one too."""
-        return NO_STRAND if number is None else self._strands.get(number)
-
-    def known_memory(self, stored: Row) -> Memory | None:
-        """The memory of this very row with its usage, if it was read before."""
-        kept = self._memories.get(stored[0])
-        return kept[1] if kept is not None and kept[0] == stored else None
-
-    def keep_memory(self, stored: Row, memory: Memory) -> None:
-        if len(self._memories) >= self._most_memories:
-            self._memories = {}
-        self._memories[stored[0]] = (stored, memory)
-
-    def owners(self, read: Read, numbers: Collection[int]) -> dict[int, Owner]:
-        found, rows = _known(read, self._owners, OWNERS, numbers)
-        for key, visibility, user, project, agent, run in rows:
-            scope = Scope(user_id=user, project_id=project, agent_id=agent, run_id=run)
-            found[key] = (visibility, scope)
-        return self._keep(self._owners, found, numbers)
-
-    def strands(self, read: Read, numbers: Collection[int]) -> dict[int, Strand]:
-        found, rows = _known(read, self._strands, STRANDS, numbers)
-        for key, owner, url, session in rows:
-            found[key] = (owner, url, session)
-        return self._keep(self._strands, found, numbers)
-
-    def clear(self) -> None:
-        """Forget everything, as after an erasure."""
-        self._owners = {}
-        self._strands = {}
-        self._visible = {}
-        self._memories = {}
-
-    def _keep(
-        self, known: dict[int, _T], found: dict[int, _T], numbers: Collection[int]
-    ) -> dict[int, _T]:
-        if len(found) != len(set(numbers)):
-            raise corrupt("an owner or source that a row belongs to is missing")
-        if len(known) > self._limit:
-            known.clear()
-        known.update(found)
-        return found
-
-
-def _known(
-    read: Read, known: dict[int, _T], table: Table, numbers: Collection[int]
-) -> tuple[dict[int, _T], list[Row]]:
-    """What is known of `numbers`, and the rows of those that are not."""
-    found = {n: value for n in set(numbers) if (value := known.get(n)) is not None}
-    wanted = [number for number in set(numbers) if number not in found]
-    if not wanted:
-        return found, []
-    return found, read.rows(table, f"WHERE {table.key} IN {INTEGERS}", (integers(wanted),))
-
-
+Ask = Callable[[str, Sequence[Any]], list[Row]]
+"""Gives what a statement finds."""
 INTEGERS = "(SELECT value FROM json_each(?))"
 """SQL for "one of these", with `integers(...)` as its parameter."""
-FEW = 32
-"""So many numbers are sooner bound one by one than read from a list."""
-_MARKS = tuple(f"({', '.join('?' * size)})" for size in range(FEW + 1))
-
-
-def among(numbers: Sequence[int]) -> tuple[str, Sequence[Any]]:
-    """SQL for "one of these", and its parameters."""
-    if len(numbers) <= FEW:
-        return _MARKS[len(numbers)], numbers
-    return INTEGERS, (integers(numbers),)
-
-
-def find_embedder(read: Read, embedder: EmbedderId) -> int | None:
-    found = read.rows(
-        EMBEDDERS,
-        "WHERE name = ? AND version = ? AND dimensions = ?",
-        (embedder.name, embedder.version, embedder.dimensions),
-    )
-    return found[0][0] if found else None
-
-
-def intern_embedder(write: Write, embedder: EmbedderId) -> int:
-    """The number of this vector space, new if it has none yet."""
-    known = write.numbers(EMBEDDERS)
-    if embedder in known:
-        return known[embedder]
-    found = find_embedder(write, embedder)
-    if found is not None:
-        known[embedder] = found
-    else:
-        (found,) = write.take(EMBEDDERS)
-        write.insert(EMBEDDERS, [(found, embedder.name, embedder.version, embedder.dimensions)])
-    return found
-
-
-# ----------------------------------------------------------------------------
-# Memories as rows of the file and back.
-
-
+AT_ONCE = 1_000
+"""So many rows are read by one statement."""
 _OWNER, _STRAND, _TEXT = COLUMN["owner"], COLUMN["strand"], COLUMN["text"]
+_FEW = 32
+"""So many numbers are sooner bound one by one than read from a list."""
+_JOINS = """
+    FROM memories AS m LEFT JOIN usage AS u ON u.row = m.row
+    LEFT JOIN owners AS o ON o.owner = m.owner LEFT JOIN strands AS s ON s.strand = m.strand
+    LEFT JOIN cold AS c ON c.row = m.row """
+_JOINED = {
+    "m": STORED["memories"], "u": STORED["usage"][1:], "o": STORED["owners"][1:],
+    "s": STORED["strands"][2:], "c": STORED["cold"][1:],
+}  # fmt: skip
+"""What is read of each; the numbers that they begin with stand in the memory."""
+_ENDS = tuple(accumulate(map(len, _JOINED.values())))
+_PARTS = tuple(map(slice, (0, *_ENDS), _ENDS))
+_SELECT = "SELECT {}{}".format(
+    ", ".join(f"{alias}.{name}" for alias, names in _JOINED.items() for name in names), _JOINS
+)
+"""A memory with its usage, whose it is, what it belongs to, and its text if that was put away."""
 
 
-def read_memories(read: Read, rows: Sequence[Row]) -> list[Memory]:
-    """The memories of tested rows of the memories table, in their order."""
-    if not rows:
-        return []
-    keys = [row[0] for row in rows]
-    owners = read.names.owners(read, [row[_OWNER] for row in rows])
-    strands = read.names.strands(
-        read, [strand for row in rows if (strand := row[_STRAND]) is not None]
-    )
-    marks, numbers = among(keys)
-    usage = {row[0]: usage_of(row) for row in read.rows(USAGE, f"WHERE row IN {marks}", numbers)}
-    cold = cold_texts(read, [row[0] for row in rows if not row[_TEXT]])
+@lru_cache(maxsize=2_000)
+def _memory_of(stored: Row) -> Memory:
+    """The memory of a row that `_SELECT` found, tested; the same row needs no second look."""
+    memory, usage, owner, strand, (cold,) = (stored[part] for part in _PARTS)
+    row = checked(MEMORIES, memory)
     try:
-        return [
-            memory_of(
-                row,
-                owners[row[_OWNER]],
-                NO_STRAND if row[_STRAND] is None else strands[row[_STRAND]],
-                usage.get(row[0], UNUSED),
-                row[_TEXT] or cold.get(row[0], ""),
-            )
-            for row in rows
-        ]
+        return memory_of(
+            row,
+            _owner_of((row[_OWNER], *owner)),
+            NO_STRAND if row[_STRAND] is None else _strand_of((row[_STRAND], row[_OWNER], *strand)),
+            UNUSED if usage[0] is None else usage_of(checked(USAGE, (row[0], *usage))),
+            row[_TEXT] or unpack_text(row[0], cold),
+        )
     except (InvalidInput, ValueError, OverflowError, TypeError, KeyError) as error:
         raise corrupt(f"a row cannot be read ({error})") from error
 
 
-def known_memories(
-    ask: Callable[[str, Sequence[Any]], list[Row]],
-    names: NameCache,
-    keys: Sequence[int],
-    reader: Scope,
-) -> dict[int, Memory] | None:
-    """The memories of some rows that `reader` may see, found by one statement.
+@lru_cache(maxsize=10_000)
+def _owner_of(stored: Row) -> Owner:
+    return owner_of(checked(OWNERS, stored))
 
-    None where that is not enough: for a text that was put away, or a name that
-    was not met before.
-    """
-    marks, numbers = among(keys)
-    found: dict[int, Memory] = {}
+
+@lru_cache(maxsize=10_000)
+def _strand_of(stored: Row) -> Strand:
+    _, owner, url, session = checked(STRANDS, stored)
+    return owner, url, session
+
+
+def forget_read() -> None:
+    """Keep nothing of what was read, as after an erasure."""
+    for cache in (_memory_of, _owner_of, _strand_of):
+        cache.cache_clear()
+
+
+def pack_text(key: int, text: str) -> Row:
+    """A row of the table of cold texts, which are kept compressed."""
+    return key, seal(key, zlib.compress(text.encode("utf-8"), 9))
+
+
+def unpack_text(key: int, data: bytes | None) -> str:
+    """The text in such a row; none where there is no row."""
+    if data is None:
+        return ""
     try:
-        for stored in ask(_WITH_USAGE.format(marks), numbers):
-            memory = names.known_memory(stored)
-            if memory is None:
-                row = checked(MEMORIES, stored[:_WIDTH])
-                owner = names.known_owner(row[_OWNER])
-                strand = names.known_strand(row[_STRAND])
-                if owner is None or strand is None or not row[_TEXT]:
-                    return None
-                used = stored[_WIDTH:]
-                usage = UNUSED if used[0] is None else usage_of(checked(USAGE, used))
-                memory = memory_of(row, owner, strand, usage, row[_TEXT])
-                names.keep_memory(stored, memory)
-            if may_see(reader, memory.visibility, memory.scope):
-                found[stored[0]] = memory
-    except (InvalidInput, ValueError, OverflowError) as error:
-        raise corrupt(f"a row cannot be read ({error})") from error
-    return found
-
-
-_MEMORIES, _USAGE = STORED["memories"], STORED["usage"]
-_WIDTH = len(_MEMORIES)
-_WITH_USAGE = (
-    f"SELECT {', '.join(f'm.{name}' for name in _MEMORIES)}, "  # noqa: S608 # our own names
-    f"{', '.join(f'u.{name}' for name in _USAGE)} "
-    "FROM memories AS m LEFT JOIN usage AS u ON u.row = m.row WHERE m.row IN {} ORDER BY m.row"
-)
-
-
-def cold_texts(read: Read, keys: Collection[int]) -> dict[int, str]:
-    """The texts of those rows that are kept compressed, outside the rows themselves."""
-    if not keys:
-        return {}
-    found = read.rows(COLD, f"WHERE row IN {INTEGERS}", (integers(keys),))
-    try:
-        return {key: zlib.decompress(opened(key, data)).decode("utf-8") for key, data in found}
+        return zlib.decompress(opened(key, data)).decode("utf-8")
     except (zlib.error, UnicodeDecodeError):
         raise corrupt("a cold text cannot be unpacked") from None
 
 
-def pack_text(key: int, text: str) -> Row:
-    """A row of the table of cold texts."""
-    return key, seal(key, zlib.compress(text.encode("utf-8"), 9))
+# ----------------------------------------------------------------------------
+# Found by id, by row, by selection.
 
 
-def seen_rows(read: Read, rows: Sequence[Row], reader: Scope) -> list[Row]:
-    """Those of tested rows of the memories table that `reader` may see."""
-    owners = read.names.owners(read, [row[_OWNER] for row in rows])
-    seen = {number for number, owner in owners.items() if may_see(reader, *owner)}
-    return [row for row in rows if row[_OWNER] in seen]
-
-
-def rows_by_id(read: Read, ids: Collection[str]) -> dict[str, Row]:
-    """The stored rows of these ids, tested; ids nobody has are left out."""
-    found: dict[str, Row] = {}
-    wanted = list(dict.fromkeys(ids))
-    for start in range(0, len(wanted), 500):
-        part = wanted[start : start + 500]
-        asked = set(part)
-        marks = ", ".join("?" * len(part))
-        for row in read.rows(MEMORIES, f"WHERE id IN ({marks})", part):
-            if row[1] not in asked:
-                raise corrupt("the index of ids points to another memory")
-            found[row[1]] = row
-    return found
-
-
-def rows_by_key(read: Read, keys: Collection[int]) -> list[Row]:
-    """The stored rows with these numbers, tested, ascending."""
-    marks, numbers = among(tuple(keys))
-    return read.rows(MEMORIES, f"WHERE row IN {marks} ORDER BY row", numbers)
-
-
-_COLUMN_OF = {"index": "index_text", "position": "place"}
-
-
-def found_in(read: Read, rows: Sequence[Row]) -> list[Found]:
-    """Tested rows of the memories table with their memories, in their order."""
-    return list(map(Found, rows, read_memories(read, rows)))
+def _found(rows: Iterable[Row]) -> list[Found]:
+    return [Found(stored[: len(MEMORIES.columns)], _memory_of(stored)) for stored in rows]
 
 
 def by_ids(
     read: Read, ids: Sequence[str], *, lock: bool = False, last: bool = False
 ) -> dict[str, Found]:
     """What these ids stand for, whoever owns it; who writes has the whole file locked."""
-    return {one.memory.id: one for one in found_in(read, list(rows_by_id(read, ids).values()))}
+    found: dict[str, Found] = {}
+    wanted = list(dict.fromkeys(ids))
+    for start in range(0, len(wanted), AT_ONCE):
+        part = wanted[start : start + AT_ONCE]
+        marks = ", ".join("?" * len(part))
+        here = _found(read.execute(f"{_SELECT} WHERE m.id IN ({marks})", part))
+        found |= {one.memory.id: one for one in here}
+    if not found.keys() <= set(wanted):
+        raise corrupt("the index of ids points to another memory")
+    return found
 
 
 def by_rows(
@@ -382,18 +196,24 @@ def by_rows(
     """What stands in these rows, whoever owns it, or what `reader` may see of it."""
     found: dict[int, Found] = {}
     keys = list(rows)
-    for start in range(0, len(keys), 1000):
-        part = rows_by_key(read, keys[start : start + 1000])
-        if reader is not None:
-            part = seen_rows(read, part, reader)
-        found |= {one.row: one for one in found_in(read, part)}
+    for start in range(0, len(keys), AT_ONCE):
+        found |= ask_rows(read.execute, keys[start : start + AT_ONCE], reader)
     return found
+
+
+def ask_rows(ask: Ask, keys: Sequence[int], reader: Scope | None) -> dict[int, Found]:
+    """The same of a few rows, found by one statement."""
+    few = len(keys) <= _FEW
+    marks = f"({', '.join('?' * len(keys))})" if few else INTEGERS
+    asked = keys if few else (integers(keys),)
+    found = _found(ask(f"{_SELECT} WHERE m.row IN {marks} ORDER BY m.row", asked))
+    return {one.row: one for one in found if reader is None or visible(one.memory, reader)}
 
 
 def find_where(read: Read, where: str, /, *, lock: bool = False, **values: Any) -> list[Found]:
     """The memories `m` that meet a condition, by row."""
-    asked = RowQuery(ANY, where, values, "ORDER BY m.row")
-    return found_in(read, read.rows(MEMORIES, *read.sql_of(asked, alias="m")))
+    told, given = read.sql_of(RowQuery(ANY, where, values, "ORDER BY m.row"))
+    return _found(read.execute(_SELECT + told, given))
 
 
 def select_rows(
@@ -408,15 +228,15 @@ def select_rows(
         rest = f"ORDER BY {order} LIMIT {min(limit, MOST_ROWS)}"
         return [row for (row,) in _ask(read, "m.row", asked, rest)]
     fields = {c.field for c in conditions(selection.where)}
-    columns = sorted({_COLUMN_OF.get(f, f) for f in fields if f in _IN_MEMORIES} | {"metadata"})
-    listed = ", ".join(f"m.{column}" for column in ("row", "owner", "strand", *columns))
+    columns = sorted({"m.row", "c.data", *(_COLUMN_OF.get(f, "m.metadata") for f in fields)})
     chosen: list[int] = []
     try:
-        for row in _ask(read, listed, asked, f"ORDER BY {order}"):
+        for row in _ask(read, ", ".join(columns), asked, f"ORDER BY {order}", joins=_JOINS):
             if len(chosen) == limit:
                 break
-            if holds(selection.where, _reader(read, columns, row)):
-                chosen.append(row[0])
+            values = dict(zip(columns, row, strict=True))
+            if holds(selection.where, partial(_field, values)):
+                chosen.append(values["m.row"])
     except ValueError as error:
         raise corrupt(f"a row cannot be read ({error})") from error
     return chosen
@@ -437,9 +257,6 @@ def select(
     return [found[row] for row in rows]
 
 
-_IN_MEMORIES = MEMORY_FIELDS - SCOPE_FIELDS - {"visibility", "source_url", "session"}
-
-
 def count(read: Read, selection: Selection) -> int:
     """How many rows a selection chooses."""
     asked = Conditions(selection, Read)
@@ -449,42 +266,49 @@ def count(read: Read, selection: Selection) -> int:
     return int(found)
 
 
-def _ask(read: Read, columns: str, asked: Conditions, rest: str = "") -> list[Row]:
-    told, given = read.sql_of(RowQuery(ANY, asked.sql, asked.values, rest), alias="m")
-    return read.execute(f"SELECT {columns} FROM memories {told}", given)  # noqa: S608 # our own names
+def _ask(
+    read: Read, columns: str, asked: Conditions, rest: str = "", joins: str = " FROM memories AS m "
+) -> list[Row]:
+    told, given = read.sql_of(RowQuery(ANY, asked.sql, asked.values, rest))
+    return read.execute(f"SELECT {columns}{joins}{told}", given)  # our own names
 
 
-def _reader(read: Read, columns: Sequence[str], row: Row) -> Callable[[str], Any]:
-    _, owner, strand, *rest = row
-    values = dict(zip(columns, rest, strict=True))
+_COLUMN_OF = {
+    **{name: f"m.{name}" for name in MEMORY_FIELDS},
+    **{name: f"o.{name}" for name in ("visibility", *SCOPE_FIELDS)},
+    "index": "m.index_text",
+    "position": "m.place",
+    "source_url": "s.url",
+    "session": "s.session",
+}
 
-    def field(name: str) -> Any:
-        if name == "text" and not values[name]:
-            return cold_texts(read, [row[0]]).get(row[0], "")
-        if name in _IN_MEMORIES:
-            return _in_python(name, values[_COLUMN_OF.get(name, name)])
-        if name in ("source_url", "session"):
-            if strand is None:
-                return ""
-            return read.names.strands(read, [strand])[strand][1 if name == "source_url" else 2]
-        if name == "visibility":
-            return read.names.owners(read, [owner])[owner][0]
-        if name in SCOPE_FIELDS:
-            value = getattr(read.names.owners(read, [owner])[owner][1], name)
-            return MISSING if value is None else value
-        written = values["metadata"]
+
+def _field(values: Mapping[str, Any], name: str) -> Any:
+    """A field of the memory that has these columns, as Python compares it."""
+    column = _COLUMN_OF.get(name)
+    if column is None:
+        written = values["m.metadata"]
         return MISSING if written == "{}" else metadata_field(json.loads(written), name)
-
-    return field
-
-
-def _in_python(name: str, value: Any) -> Any:
-
-    if value is None or (name == "position" and value == NO_POSITION):
-        return MISSING
-    if name in ("created_at", "valid_from", "valid_to", "deleted_at"):
+    value = values[column]
+    if name == "text" and not value:
+        return unpack_text(values["m.row"], values["c.data"])
+    if value is None:
+        return "" if column.startswith("s.") else MISSING  # a row of no strand has neither
+    if name in INSTANT_FIELDS:
         return from_microseconds(value)
-    return tuple(json.loads(value)) if name == "heading_path" else value
+    if name == "heading_path":
+        return tuple(json.loads(value))
+    return MISSING if name == "position" and value == NO_POSITION else value
+
+
+def find_embedder(read: Read, embedder: EmbedderId) -> int | None:
+    """The number of this vector space, if it has one."""
+    found = read.find(EMBEDDERS, _space(embedder))
+    return found[0][0] if found else None
+
+
+def _space(embedder: EmbedderId) -> dict[str, Any]:
+    return {name: getattr(embedder, name) for name in EMBEDDERS.columns[1:]}
 
 
 # ----------------------------------------------------------------------------
@@ -503,10 +327,8 @@ _LATER_PLACE = """
 """
 ERASE_PENDING = "erase_pending"
 """The setting that says that what was erased is still to be taken out of the files."""
-_SAME_CONTENT = """
-    WHERE content_hash IN (SELECT value FROM json_each(?))
-    AND owner IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL
-"""
+_SAME_CONTENT = """m.content_hash IN (SELECT value FROM json_each(:hashes))
+    AND m.owner IN :owners AND m.deleted_at IS NULL"""
 
 
 def add(write: Write, entries: Sequence[Entry], *, last: bool = False) -> tuple[int, ...]:
@@ -521,16 +343,16 @@ def add(write: Write, entries: Sequence[Entry], *, last: bool = False) -> tuple[
     ]
     refuse_circles(write, edges)
     owners = _owners_of(write, entries)
-    strands = _strands_of(write, list(zip(owners, [e.memory for e in entries], strict=True)))
+    strands, old_strands = _strands_of(write, owners, [e.memory for e in entries])
     rows = write.take(MEMORIES, len(entries))
     stored: list[Row] = []
     blobs: list[Row] = []
-    for row, entry, owner, strand in zip(rows, entries, owners, strands.numbers, strict=True):
+    for row, entry, owner, strand in zip(rows, entries, owners, strands, strict=True):
         memory = entry.memory
         stored.append((row, memory.id, owner, strand, *place_text(write, row, memory)))
         blob = pack(entry, owner=owner, strand=strand or 0)
         blobs.append((row, seal(row, blob)))
-    old = [place_in(row) for row in stored if row[3] in strands.old]
+    old = [place_in(row) for row in stored if row[3] in old_strands]
     moved = followers(write, old, new=True)
     _insert_memories(write, stored)
     write.insert(INDEXED, blobs)
@@ -553,10 +375,10 @@ def same_content(write: Write, entries: Sequence[Entry]) -> list[Memory]:
     """What the owners of `entries` have with the content of one of them, deleted ones left out."""
     condition = _SAME_CONTENT
     if all(entry.memory.kind != "page" for entry in entries):
-        condition += " AND kind <> 'page'"  # so that the index, which leaves them out, will do
+        condition += " AND m.kind <> 'page'"  # so that the index, which leaves them out, will do
     hashes = json.dumps(list({entry.memory.content_hash for entry in entries}))
-    owners = integers(set(_owners_of(write, entries)))
-    return read_memories(write, write.rows(MEMORIES, condition, (hashes, owners)))
+    owners = set(_owners_of(write, entries))
+    return [one.memory for one in find_where(write, condition, hashes=hashes, owners=owners)]
 
 
 def place_text(write: Write, row: int, memory: Memory, *, old: Row | None = None) -> Row:
@@ -579,43 +401,31 @@ def _insert_memories(write: Write, stored: Sequence[Row]) -> None:
             raise
         ids = [row[1] for row in stored]
         # Some of this batch are in the table by now: only older rows are in the way.
-        taken = [i for i, row in rows_by_id(write, ids).items() if row[0] < stored[0][0]]
+        taken = [i for i, one in by_ids(write, ids).items() if one.row < stored[0][0]]
         raise (DuplicateRecord(taken[0]) if taken else error) from None
 
 
 def _owners_of(write: Write, entries: Sequence[Entry]) -> list[int]:
-    known: dict[Owner, int] = {}
-    found: list[int] = []
-    last: Memory | None = None
-    for entry in entries:
-        memory = entry.memory
-        same = last is not None and memory.scope is last.scope
-        if not same or last is None or memory.visibility != last.visibility:
-            owner = owned_by(memory)
-            if owner not in known:
-                known[owner] = write.owner_number(owner)
-            number, last = known[owner], memory
-        found.append(number)
-    return found
+    owners = [owned_by(entry.memory) for entry in entries]
+    numbers = {owner: write.owner_number(owner) for owner in dict.fromkeys(owners)}
+    return [numbers[owner] for owner in owners]
 
 
-class _Strands:
-    def __init__(self, numbers: list[int | None], old: set[int]) -> None:
-        self.numbers = numbers
-        self.old = old
-
-
-def _strands_of(write: Write, owned: Sequence[tuple[int, Memory]]) -> _Strands:
-    wanted = [
-        (owner, memory.source_url, memory.session) if memory.source_url or memory.session else None
-        for owner, memory in owned
-    ]
-    named = dict.fromkeys(strand for strand in wanted if strand is not None)
-    numbers, new = intern_strands(write, named)
-    return _Strands(
-        [None if strand is None else numbers[strand] for strand in wanted],
-        set(numbers.values()) - new,
-    )
+def _strands_of(
+    write: Write, owners: Sequence[int], memories: Sequence[Memory]
+) -> tuple[list[int | None], set[int]]:
+    """The numbers of the strands that memories belong to, and which of them were there before."""
+    strands = [(o, m.source_url, m.session) for o, m in zip(owners, memories, strict=True)]
+    numbers: dict[Strand, int | None] = {}
+    old: set[int] = set()
+    for strand in dict.fromkeys(strands):
+        numbers[strand] = None
+        if strand[1:] != NO_STRAND[1:]:
+            number, is_new = write.number(STRANDS, strand)
+            numbers[strand] = number
+            if not is_new:
+                old.add(number)
+    return [numbers[strand] for strand in strands], old
 
 
 def _add_vectors(write: Write, rows: Iterable[int], entries: Sequence[Entry]) -> None:
@@ -629,7 +439,7 @@ def _add_vectors(write: Write, rows: Iterable[int], entries: Sequence[Entry]) ->
 
 def store_vectors(write: Write, embedder: EmbedderId, given: Sequence[tuple[int, bytes]]) -> None:
     """Keep packed vectors of rows that have none in this space."""
-    number = intern_embedder(write, embedder)
+    number, _ = write.number(EMBEDDERS, tuple(_space(embedder).values()))
     short = shortest([vector for _, vector in given])
     keys = [vector_key(number, row) for row, _ in given]
     packed = [(key, seal(key, data)) for key, data in zip(keys, short, strict=True)]
@@ -677,7 +487,7 @@ def rewrite(
     owner, strand = old.owner, old.strand
     if in_strand(memory) != in_strand(old.memory):
         owner = write.owner_number(owned_by(memory))
-        (strand,) = _strands_of(write, [(owner, memory)]).numbers
+        (strand,), _ = _strands_of(write, [owner], [memory])
     values = (row[0], memory.id, owner, strand, *place_text(write, row[0], memory, old=row))
     places = {old.place, place_in(values)}
     moved = len(places) > 1 or (memory.deleted_at is None) != (old.memory.deleted_at is None)
@@ -717,9 +527,10 @@ def renew(write: Write, old: Found, memory: Memory, entry: Entry) -> None:
     if memory.text != old.memory.text:
         remove_vectors(write, [old.row])
     else:
-        given = {intern_embedder(write, embedder) for embedder, _ in entry.vectors}
-        for number in given:
-            write.delete(EMBEDDINGS, [vector_key(number, old.row)], tally=vectors_tally(number))
+        for embedder, _ in entry.vectors:
+            number = find_embedder(write, embedder)
+            if number is not None:
+                write.delete(EMBEDDINGS, [vector_key(number, old.row)], tally=vectors_tally(number))
     _add_vectors(write, [old.row], [entry])
 
 

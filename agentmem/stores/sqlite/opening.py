@@ -57,7 +57,6 @@ from agentmem.stores.sqlite.connection import (
     is_busy,
     typed,
 )
-from agentmem.stores.sqlite.memories import NameCache
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, Step
 from agentmem.stores.tables import SETTINGS, Row, corrupt
 from agentmem.stores.values import Durability
@@ -463,8 +462,7 @@ class OpenFile:
         self._mark = Mark(self.path)
         self._last_ledger: tuple[str, Ledger] | None = None
         self._read_ledger: tuple[int, Ledger] | None = None
-        self._numbers = Numbers()
-        self.names = NameCache()
+        self._numbers: Numbers = {}
         self._opened: OpenStore | None = None
         self._log: stores_open_files.Key | None = None
         self._given_back = threading.Condition(self._lock)
@@ -582,7 +580,7 @@ class OpenFile:
             for statement in step:
                 connection.execute(statement)
             if number == 1:
-                first = Write(connection, Ledger().write(), self.names)
+                first = Write(connection, Ledger().write())
                 connection.execute(
                     "INSERT INTO ledger (one, data) VALUES (1, ?)", (first.ledger.write(),)
                 )

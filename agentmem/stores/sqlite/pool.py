@@ -39,7 +39,7 @@ class _Reading:
             self._connection, self._reusable = database.take_reader()
             try:
                 begun = database.begin_read(self._connection)
-                return Read(self._connection, begun, database.names)
+                return Read(self._connection, begun)
             except BaseException:
                 database.give_back(self._connection, self._reusable)
                 raise
@@ -215,7 +215,7 @@ class Database(OpenFile):
         text = str(found[0])
         last, self._last_ledger = self._last_ledger, None
         parsed = last[1] if last is not None and last[0] == text else None
-        return Write(connection, text, self.names, parsed=parsed, numbers=self._numbers)
+        return Write(connection, text, parsed=parsed, numbers=self._numbers)
 
     def _end(self, transaction: Write) -> None:
         if not transaction.changed():

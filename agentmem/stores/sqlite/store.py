@@ -28,7 +28,6 @@ from agentmem.stores.open_files import final_path, is_open_here, new_file, sync,
 from agentmem.stores.sqlite import memories
 from agentmem.stores.sqlite.connection import Read, Write, typed
 from agentmem.stores.sqlite.feed import SqliteFeed
-from agentmem.stores.sqlite.memories import known_memories
 from agentmem.stores.sqlite.opening import (
     Connect,
     beside,
@@ -55,8 +54,7 @@ IN_MEMORY = ":memory:"
 T = TypeVar("T")
 
 
-AT_ONCE = 1_000
-"""So many rows are read by one statement."""
+_KEPT_READERS = 256
 
 
 class SqliteStore(BaseStore[Read, Write]):
@@ -98,6 +96,7 @@ class SqliteStore(BaseStore[Read, Write]):
         self._wire(self._database)
         self.feed = SqliteFeed(self._database, memories)
         self.upkeep = SqliteUpkeep(self._database)
+        self._visible: dict[Scope, tuple[tuple[int, ...], list[int]]] = {}
 
     @property
     def folder(self) -> Path:
@@ -129,23 +128,24 @@ class SqliteStore(BaseStore[Read, Write]):
 
     def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of those rows the reader may see, deleted ones included."""
-        keys = [int(row) for row in rows]
-        if len(keys) <= AT_ONCE:
-            found = known_memories(self._database.ask, self._database.names, keys, scope)
-            if found is not None:
-                return found
-        return super().get_rows(scope, keys)
+        if len(rows) > memories.AT_ONCE:
+            return super().get_rows(scope, rows)
+        # One statement sees one state by itself, so nothing has to be begun.
+        found = memories.ask_rows(self._database.ask, [int(row) for row in rows], scope)
+        return {row: one.memory for row, one in found.items()}
 
     def visible_owners(self, scope: Scope, /) -> NDArray[np.int32]:
         """The owners whose rows the reader may see, as numbered in `IndexRows.owner`."""
         import numpy as np
 
         tally = tuple(self._database.ledger().tally(OWNERS.name))
-        found = self._database.names.visible(scope, tally)
-        if found is None:
-            with self._database.reading() as read:
-                found = self._database.names.keep_visible(scope, tally, read.visible_owners(scope))
-        return np.asarray(found, dtype=np.int32)
+        kept = self._visible.get(scope)
+        if kept is None or kept[0] != tally:
+            if len(self._visible) >= _KEPT_READERS:
+                self._visible = {}
+            kept = tally, self._tables.read(lambda read: read.visible_owners(scope))
+            self._visible[scope] = kept
+        return np.asarray(kept[1], dtype=np.int32)
 
 
 def _prepare(checked_below_bytes: int, database: Database) -> None:

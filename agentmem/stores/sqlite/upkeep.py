@@ -177,7 +177,7 @@ def _table_problems(read: Read, table: Table) -> Iterator[str]:
     written = {name for name in read.ledger.tallies if name.split(":")[0] == table.name}
     for name in written | set(counts):
         try:
-            read.ledger.require_total(name, counts[name], totals[name])
+            read.ledger.require(name, counts[name], totals[name])
         except StoreCorrupt as error:
             yield error.message
 
@@ -244,7 +244,7 @@ def clean_files(database: Database, *, wait_seconds: float | None = None) -> boo
     log from being emptied within `wait_seconds`; the note that this is to be
     done stays.
     """
-    database.names.clear()
+    memories.forget_read()
     wait_seconds = database.busy_seconds if wait_seconds is None else wait_seconds
     with database.reading() as read:
         pending = get_value(read, ERASE_PENDING) is not None
