@@ -19,7 +19,6 @@ from agentmem.base.types import Memory, Scope
 from agentmem.stores.side import get_value, job_counts, seen_by, set_value
 from agentmem.stores.tables import (
     ANY,
-    COLUMN,
     EMBEDDERS,
     INDEX_FILES,
     MEMORIES,
@@ -33,6 +32,8 @@ from agentmem.stores.tables import (
     Writes,
 )
 from agentmem.stores.values import (
+    ALWAYS_AFTER,
+    ALWAYS_BEFORE,
     Changes,
     EmbedderCoverage,
     IndexFile,
@@ -40,11 +41,13 @@ from agentmem.stores.values import (
     Source,
     StoreStats,
     VerifyReport,
-    describes,
     from_microseconds,
-    pack_vector,
+    name_id,
+    pack_vectors,
+    read_head,
     require_file_name,
     to_microseconds,
+    told_flags,
 )
 from agentmem.stores.writing import AT_ONCE, erase_rows
 
@@ -58,22 +61,25 @@ _LAST_SYNC = "last_sync"
 _MOST_PROBLEMS = 10_000
 
 
-_COMPARED = tuple(
-    COLUMN[name]
-    for name in (
-        "owner", "strand", "place", "speaker", "kind", "created_at", "valid_from", "valid_to",
-        "deleted_at", "superseded_by",
-    )
-)  # fmt: skip
-
-
 def tells_of(terms: bytes, columns: Row) -> bool:
     """Whether the terms of a row were made from the memory that has these columns."""
-    written = columns[COLUMN["metadata"]]
+    row = dict(zip(MEMORIES.columns, columns, strict=False))
+    valid_from, valid_to = row["valid_from"], row["valid_to"]
     try:
-        metadata = {} if written == "{}" else json.loads(written)
-        owner, strand, *fields = (columns[index] for index in _COMPARED)
-        return describes(terms, owner, strand, *fields, metadata)
+        head, _, _ = read_head(terms)
+        metadata = {} if row["metadata"] == "{}" else json.loads(row["metadata"])
+        flags = told_flags(row["deleted_at"], row["superseded_by"], metadata)
+        return head == head | {
+            "owner": row["owner"],
+            "flags": flags | head["flags"] & 0xFF00,
+            "strand": row["strand"] or 0,
+            "place": row["place"],
+            "speaker": name_id(row["speaker"]),
+            "kind": name_id(row["kind"]),
+            "created_at": row["created_at"],
+            "valid_from": ALWAYS_BEFORE if valid_from is None else valid_from,
+            "valid_to": ALWAYS_AFTER if valid_to is None else valid_to,
+        }
     except (ValueError, TypeError, RecursionError, StructError):
         return False
 
@@ -176,10 +182,8 @@ class BaseFeed(ABC, Generic[R, W]):
         With `seq`, the state the texts were read in, rows updated since are
         left out: their vectors would be those of another text.
         """
-        packed = {
-            int(row): pack_vector(embedder, vector)
-            for row, vector in zip(rows, vectors, strict=True)
-        }
+        given = pack_vectors(embedder, vectors)
+        packed = {int(row): vector for row, vector in zip(rows, given, strict=True)}
 
         def apply(write: W) -> int:
             new = self._add_vectors(write, embedder, packed, seq)

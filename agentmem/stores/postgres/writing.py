@@ -38,7 +38,6 @@ from agentmem.stores.values import (
     flags_of,
     index_head,
     pack,
-    pack_terms,
     shorten,
     unpack_terms,
 )
@@ -385,7 +384,7 @@ def rewrite(
     if entry is None:
         ((told,),) = transaction.ask("indexed", MEMORIES, {"row": old.row})
         kept = unpack_terms(told)
-        indexed = pack_terms(memory, **kept, owner=owner, strand=strand or 0)
+        indexed = pack(Entry(memory=memory, **kept), owner=owner, strand=strand or 0)
     else:
         indexed = pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
     values = _values(memory, old.row, owner, strand, indexed)

@@ -80,7 +80,6 @@ from agentmem.stores.values import (
     flags_of,
     from_microseconds,
     pack,
-    pack_terms,
     shortest,
     unpack_terms,
 )
@@ -493,15 +492,11 @@ def rewrite(
     moved = len(places) > 1 or (memory.deleted_at is None) != (old.memory.deleted_at is None)
     after = followers(write, places) if moved and relink else set()
     write.change(MEMORIES, row, **dict(zip(MEMORIES.columns, values, strict=True)))
-    if entry is None:
-        if len(places) > 1 or _told(memory) != _told(old.memory):
-            blob = _terms(write, row[0])
-            kept = unpack_terms(opened(*blob))
-            packed = pack_terms(memory, **kept, owner=owner, strand=strand or 0)
-            write.change(INDEXED, blob, data=seal(row[0], packed))
-    else:
-        packed = pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
-        write.change(INDEXED, _terms(write, row[0]), data=seal(row[0], packed))
+    if entry is not None or len(places) > 1 or _told(memory) != _told(old.memory):
+        blob = _terms(write, row[0])
+        kept = Entry(memory=memory, **unpack_terms(opened(*blob))) if entry is None else entry
+        packed = pack(replace(kept, memory=memory), owner=owner, strand=strand or 0)
+        write.change(INDEXED, blob, data=seal(row[0], packed))
     write.log("update", after - {row[0]})
 
 
