@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -22,6 +22,7 @@ from agentmem.base.errors import StoreCorrupt
 from agentmem.base.filters import (
     ALL_VISIBILITIES,
     ALWAYS,
+    INSTANT_FIELDS,
     MEMORY_FIELDS,
     And,
     Compare,
@@ -70,87 +71,74 @@ class Table:
     among: str = ""
     owned: bool = False
     packed: bool = False
-    key: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key", self.columns[0])
+    @property
+    def key(self) -> str:
+        return self.columns[0]
 
 
-_WHOSE = ("visibility", "user_id", "project_id", "agent_id", "run_id")
-OWNERS = Table(name="owners", columns=("owner", *_WHOSE), unique=_WHOSE, hashed=_WHOSE)
-STRANDS = Table(
-    name="strands",
-    columns=("strand", "owner", "url", "session"),
-    unique=("owner", "url", "session"),
-    hashed=("owner", "url", "session"),
+def _table(
+    name: str,
+    columns: str,
+    unique: str = "",
+    hashed: str = "",
+    *,
+    among: str = "",
+    owned: bool = False,
+) -> Table:
+    return Table(
+        name=name,
+        columns=tuple(columns.split()),
+        unique=tuple(unique.split()),
+        hashed=tuple(hashed.split()),
+        among=among,
+        owned=owned,
+    )
+
+
+_WHOSE, _STRAND_OF = "visibility user_id project_id agent_id run_id", "owner url session"
+OWNERS = _table("owners", f"owner {_WHOSE}", _WHOSE, _WHOSE)
+STRANDS = _table("strands", f"strand {_STRAND_OF}", _STRAND_OF, _STRAND_OF)
+SOURCES = _table(
+    "sources", "source owner url title content_hash synced_at", "owner url", "url", owned=True
 )
-SOURCES = Table(
-    name="sources",
-    columns=("source", "owner", "url", "title", "content_hash", "synced_at"),
-    unique=("owner", "url"),
-    hashed=("url",),
-    owned=True,
+MEMORIES = _table(
+    "memories",
+    """row id owner strand place kind origin speaker created_at valid_from valid_to supersedes
+    superseded_by deleted_at importance content_hash title heading_path metadata text summary
+    compressed index_text""",
+    "id",
+    "id",
 )
-MEMORIES = Table(
-    name="memories",
-    columns=(
-        "row", "id", "owner", "strand", "place", "kind", "origin", "speaker", "created_at",
-        "valid_from", "valid_to", "supersedes", "superseded_by", "deleted_at", "importance",
-        "content_hash", "title", "heading_path", "metadata", "text", "summary", "compressed",
-        "index_text",
-    ),
-    unique=("id",),
-    hashed=("id",),
-)  # fmt: skip
-USAGE = Table(name="usage", columns=("row", "retrieved", "cited", "ignored", "last_used_at"))
-EMBEDDERS = Table(name="embedders", columns=("embedder", "name", "version", "dimensions"))
-HISTORY = Table(name="history", columns=("version", "row", "replaced_at", "data"))
-SNAPSHOTS = Table(
-    name="snapshots",
-    columns=("snapshot", "id", "owner", "created_at", "mentions", "data"),
-    unique=("id",),
-    hashed=("id",),
-    owned=True,
+USAGE = _table("usage", "row retrieved cited ignored last_used_at")
+EMBEDDERS = _table("embedders", "embedder name version dimensions")
+HISTORY = _table("history", "version row replaced_at data")
+SNAPSHOTS = _table(
+    "snapshots", "snapshot id owner created_at mentions data", "id", "id", owned=True
 )
-ARTIFACTS = Table(
-    name="artifacts",
-    columns=("artifact", "id", "owner", "created_at", "media_type", "metadata", "data"),
-    unique=("id",),
-    hashed=("id",),
-    owned=True,
+ARTIFACTS = _table(
+    "artifacts", "artifact id owner created_at media_type metadata data", "id", "id", owned=True
 )
-LINKS = Table(
-    name="links",
-    columns=("link", "family", "first", "second", "relation", "created_at", "note", "settled_at"),
-    unique=("family", "first", "second", "relation"),
-    hashed=("relation",),
+LINKS = _table(
+    "links",
+    "link family first second relation created_at note settled_at",
+    "family first second relation",
+    "relation",
 )
-JOBS = Table(
-    name="jobs",
-    columns=(
-        "job", "owner", "kind", "dedupe", "payload", "state", "attempts", "ready_at", "error",
-        "created_at",
-    ),
-    unique=("owner", "kind", "dedupe"),
-    hashed=("kind", "dedupe"),
-    among="state = 'waiting' AND dedupe <> ''",
-)  # fmt: skip
-SETTINGS = Table(
-    name="settings", columns=("setting", "name", "value"), unique=("name",), hashed=("name",)
+_WAITING = "state = 'waiting' AND dedupe <> ''"
+JOBS = _table(
+    "jobs",
+    "job owner kind dedupe payload state attempts ready_at error created_at",
+    "owner kind dedupe",
+    "kind dedupe",
+    among=_WAITING,
 )
-INDEX_FILES = Table(
-    name="index_files", columns=("file", "name", "sha256", "embedder", "seq"), unique=("name",)
+SETTINGS = _table("settings", "setting name value", "name", "name")
+INDEX_FILES = _table("index_files", "file name sha256 embedder seq", "name")
+JOURNAL = _table(
+    "journal", "entry id owner kind created_at undone_at report mark", "id", "id", owned=True
 )
-JOURNAL = Table(
-    name="journal",
-    columns=("entry", "id", "owner", "kind", "created_at", "undone_at", "report", "mark"),
-    unique=("id",),
-    hashed=("id",),
-    owned=True,
-)
-JOURNAL_ITEMS = Table(
-    name="journal_items", columns=("item", "entry", "row", "other", "relation", "data")
-)
+JOURNAL_ITEMS = _table("journal_items", "item entry row other relation data")
 SHARED = (
     OWNERS, STRANDS, SOURCES, MEMORIES, USAGE, EMBEDDERS, HISTORY, SNAPSHOTS, ARTIFACTS, LINKS,
     JOBS, SETTINGS, INDEX_FILES, JOURNAL, JOURNAL_ITEMS,
@@ -215,29 +203,24 @@ def in_strand(memory: Memory) -> tuple[Owner, str, str]:
     return owned_by(memory), memory.source_url, memory.session
 
 
-def memory_values(memory: Memory) -> tuple[Any, ...]:
+_FIELDS = tuple(
+    {"place": "position", "index_text": "index"}.get(name, name) for name in MEMORIES.columns[4:]
+)
+"""What the columns from `place` on are called in a memory."""
+
+
+def memory_values(memory: Memory) -> Row:
     """The columns of a memory from `place` on; the row, id, owner and strand stand before."""
-    return (
-        place_of(memory),
-        memory.kind,
-        memory.origin,
-        memory.speaker,
-        to_microseconds(memory.created_at, "created_at"),
-        None if memory.valid_from is None else to_microseconds(memory.valid_from, "valid_from"),
-        None if memory.valid_to is None else to_microseconds(memory.valid_to, "valid_to"),
-        memory.supersedes,
-        memory.superseded_by,
-        None if memory.deleted_at is None else to_microseconds(memory.deleted_at, "deleted_at"),
-        float(memory.importance),
-        memory.content_hash,
-        memory.title,
-        write_json(memory.heading_path, "heading_path") if memory.heading_path else "[]",
-        write_json(memory.metadata, "metadata") if memory.metadata else "{}",
-        memory.text,
-        memory.summary,
-        memory.compressed,
-        memory.index,
-    )
+    values = {name: getattr(memory, name) for name in _FIELDS}
+    for name in INSTANT_FIELDS:
+        if values[name] is not None:
+            values[name] = to_microseconds(values[name], name)
+    values["position"] = place_of(memory)
+    values["importance"] = float(memory.importance)
+    headings = memory.heading_path
+    values["heading_path"] = write_json(headings, "heading_path") if headings else "[]"
+    values["metadata"] = write_json(memory.metadata, "metadata") if memory.metadata else "{}"
+    return tuple(values.values())
 
 
 def usage_values(usage: Usage) -> tuple[Any, ...]:
@@ -265,40 +248,22 @@ def memory_of(
     row: tuple[Any, ...], owner: Owner, strand: Strand, usage: Usage | None, text: str | None = None
 ) -> Memory:
     """The memory of a row of the table of memories; `text` if it stands somewhere else."""
-    (
-        _, memory_id, _, _, place, kind, origin, speaker, created_at, valid_from,
-        valid_to, supersedes, superseded_by, deleted_at, importance, content_hash, title,
-        heading_path, metadata, written, summary, compressed, index,
-    ) = row  # fmt: skip
-    visibility, scope = owner
-    _, url, session = strand
-    return Memory(
-        id=memory_id,
-        text=written if text is None else text,
-        created_at=from_microseconds(created_at),
-        kind=kind,
-        scope=scope,
-        visibility=visibility,
-        origin=origin,
-        summary=summary,
-        compressed=compressed,
-        index=index,
-        source_url=url,
-        title=title,
-        heading_path=() if heading_path == "[]" else tuple(json.loads(heading_path)),
-        speaker=speaker,
-        session=session,
-        position=None if place == NO_POSITION else place,
-        importance=importance,
-        valid_from=None if valid_from is None else from_microseconds(valid_from),
-        valid_to=None if valid_to is None else from_microseconds(valid_to),
-        supersedes=supersedes,
-        superseded_by=superseded_by,
-        deleted_at=None if deleted_at is None else from_microseconds(deleted_at),
-        content_hash=content_hash,
-        usage=UNUSED if usage is None else usage,
-        metadata=EMPTY if metadata == "{}" else freeze_metadata(json.loads(metadata)),
-    )
+    values: dict[str, Any] = dict(zip(_FIELDS, row[4:], strict=True))
+    for name in INSTANT_FIELDS:
+        if values[name] is not None:
+            values[name] = from_microseconds(values[name])
+    values["id"] = row[1]
+    values["visibility"], values["scope"] = owner
+    _, values["source_url"], values["session"] = strand
+    if values["position"] == NO_POSITION:
+        values["position"] = None
+    if text is not None:
+        values["text"] = text
+    headings, metadata = values["heading_path"], values["metadata"]
+    values["heading_path"] = () if headings == "[]" else tuple(json.loads(headings))
+    values["metadata"] = EMPTY if metadata == "{}" else freeze_metadata(json.loads(metadata))
+    values["usage"] = UNUSED if usage is None else usage
+    return Memory(**values)
 
 
 def runs(rows: Collection[int]) -> list[tuple[int, int]]:

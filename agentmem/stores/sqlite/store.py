@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_path
 from agentmem.base.errors import (
-    AgentMemError,
     FileUnreadable,
     InvalidInput,
     StoreBusy,
@@ -24,7 +23,14 @@ from agentmem.base.errors import (
 )
 from agentmem.base.types import Memory, Scope
 from agentmem.stores.base import BaseStore
-from agentmem.stores.open_files import final_path, is_open_here, new_file, sync, sync_folder
+from agentmem.stores.open_files import (
+    final_path,
+    is_open_here,
+    new_file,
+    sync,
+    sync_folder,
+    written_to,
+)
 from agentmem.stores.sqlite import memories
 from agentmem.stores.sqlite.connection import Read, Write, typed
 from agentmem.stores.sqlite.feed import SqliteFeed
@@ -175,22 +181,17 @@ def restore(backup: Path, path: Path) -> Restored:
     with contextlib.suppress(StoreCorrupt):  # a damaged store is one to replace
         inspect(target, known_version=len(MIGRATIONS))
     try:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        there = target.exists()
-        with _held(target), new_file(target, replace=there) as temporary:
-            indexes = _copy(backup, temporary)
-            memories = _checked(backup, temporary, indexes)
-            sync(temporary)
-            set_aside = _set_aside(target) if there else None
+        with written_to(target, "Check the folder."):
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            there = target.exists()
+            with _held(target), new_file(target, replace=there) as temporary:
+                indexes = _copy(backup, temporary)
+                count = _checked(backup, temporary, indexes)
+                sync(temporary)
+                set_aside = _set_aside(target) if there else None
     except FileExistsError:
         raise _busy(target) from None
-    except OSError as error:
-        if isinstance(error, AgentMemError):
-            raise
-        raise StoreError(
-            f"{target} cannot be written ({error.strerror}).", remedy="Check the folder."
-        ) from error
-    return Restored(path=target, memories=memories, set_aside=set_aside)
+    return Restored(path=target, memories=count, set_aside=set_aside)
 
 
 def _require_backup(backup: Path, target: Path) -> None:

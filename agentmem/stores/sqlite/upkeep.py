@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from agentmem.base.errors import AgentMemError, InvalidInput, StoreBusy, StoreCorrupt, StoreError
+from agentmem.base.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreError
 from agentmem.base.types import Scope
-from agentmem.stores.open_files import final_path, new_file
+from agentmem.stores.open_files import final_path, new_file, written_to
 from agentmem.stores.side import get_value, set_value
 from agentmem.stores.sqlite import memories
 from agentmem.stores.sqlite.connection import (
@@ -340,19 +340,16 @@ class SqliteUpkeep(BaseUpkeep[Read, Write]):
         """A consistent copy at `path`, made while others read and write; never half a file."""
         target = final_path(Path(path))
         try:
-            if target.exists():
-                raise _taken(target)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with self._database.reading() as read, new_file(target, replace=False) as temporary:
-                write_copy(read.connection, temporary)
+            with written_to(target, "Use another folder."):
+                if target.exists():
+                    raise FileExistsError
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with self._database.reading() as read, new_file(target, replace=False) as temporary:
+                    write_copy(read.connection, temporary)
         except FileExistsError:
-            raise _taken(target) from None
-        except OSError as error:
-            if isinstance(error, AgentMemError):
-                raise
-            raise StoreError(
-                f"{target} cannot be written ({error.strerror}).", remedy="Use another folder."
-            ) from error
+            raise InvalidInput(
+                "path", str(target), "exists already", remedy="Use a new name."
+            ) from None
 
     def _cleaned(self) -> None:
         clean_files(self._database)
@@ -382,7 +379,3 @@ def write_copy(source: Connection, target: Path) -> None:
         copy.close()
     if found[0] != "ok":
         raise StoreCorrupt(f"The copy is damaged ({found[0]}).", remedy="Check the device.")
-
-
-def _taken(target: Path) -> InvalidInput:
-    return InvalidInput("path", str(target), "exists already", remedy="Use a new name.")
