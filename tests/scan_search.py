@@ -25,7 +25,7 @@ from agentmem.search.protocol import (
     evidence_of,
     surround,
 )
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.values import COLD, IndexRows
 from agentmem.text.terms import K1, B, idf
 

@@ -47,8 +47,7 @@ from agentmem.base.types import Memory, Scope, content_hash
 from agentmem.prompt.block import Pointer
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import WORDS, prepare
-from agentmem.stores.derived import DERIVED
-from agentmem.stores.values import Artifact, Link
+from agentmem.stores.values import DERIVED, Artifact, Link
 from agentmem.text.clean import clean_line
 
 if TYPE_CHECKING:

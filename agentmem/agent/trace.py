@@ -33,7 +33,7 @@ from agentmem.prompt.snapshot import (
     without_texts_of,
 )
 from agentmem.sources.background import SNAPSHOT
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.values import NO_SCOPE, SnapshotRecord
 from agentmem.text.secrets import without_keys
 

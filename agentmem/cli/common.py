@@ -25,7 +25,7 @@ from agentmem.base.errors import (
 )
 from agentmem.inspector.layout import Pen, Style
 from agentmem.search.embedders.base import DEFAULT
-from agentmem.stores.rows import is_dsn
+from agentmem.stores.values import is_dsn
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -34,7 +34,7 @@ from agentmem.cli.common import (
 from agentmem.inspector.layout import many
 from agentmem.sources.imports.load import Source, is_ours
 from agentmem.stores.open_files import new_bytes
-from agentmem.stores.rows import is_dsn
+from agentmem.stores.values import is_dsn
 
 if TYPE_CHECKING:
     from agentmem.memory.manager import MemoryManager

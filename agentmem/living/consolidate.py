@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from agentmem.search.parts import Parts
-    from agentmem.stores.protocol import Settings as StoreSettings
+    from agentmem.stores.side import StoredSettings
 
 
 # ----------------------------------------------------------------------------
@@ -330,7 +330,7 @@ SURE = 0.9
 class ModelHelp:
     """One model for one run of consolidation; `asker` knows what it was asked."""
 
-    def __init__(self, model: Model, spend: Spend, kept: StoreSettings) -> None:
+    def __init__(self, model: Model, spend: Spend, kept: StoredSettings) -> None:
         self._count = tokenizer_for(COUNTED_FOR)
         self.asker = Asker(model, spend=spend, count=self._count)
         self._kept = kept

@@ -19,8 +19,9 @@ from agentmem.base.types import Memory, Scope, Visibility, may_state
 from agentmem.living.plans import OpenContradiction, Supersede, is_active, start_of
 from agentmem.living.settle import AT_ONCE, Settler
 from agentmem.search.intake import prepare
-from agentmem.stores.protocol import Links, Store
+from agentmem.stores.base import Store
 from agentmem.stores.rules import Family, Relation, Revision, what_is_same
+from agentmem.stores.side import StoredLinks
 from agentmem.stores.values import ERASED, Entry, Link, Source
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ BATCH = 500
 ConflictKind = Literal["id", "page", "supersession", "contradiction"]
 Owner = Callable[[Scope], Scope]
 _Page = tuple[Visibility, Scope, str]
-_FAMILIES: tuple[tuple[Family, Callable[[Store], Links]], ...] = (
+_FAMILIES: tuple[tuple[Family, Callable[[Store], StoredLinks[Any, Any]]], ...] = (
     ("link", lambda store: store.links),
     ("contradiction", lambda store: store.contradictions),
 )

@@ -28,8 +28,7 @@ from agentmem.data import patterns_of
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import Maker, prepare, scope_of
 from agentmem.search.parts import Calls, Parts, changes_of
-from agentmem.stores.derived import HEARD_IN
-from agentmem.stores.values import Entry, Link
+from agentmem.stores.values import HEARD_IN, Entry, Link
 from agentmem.text.clean import clean_line
 from agentmem.text.detect import (
     DetectedPreference,

@@ -36,9 +36,8 @@ from agentmem.living.plans import (
 )
 from agentmem.search.intake import Maker, from_text, prepare_all
 from agentmem.search.retriever import Request
-from agentmem.stores.derived import LEARNED_FROM
 from agentmem.stores.rules import Relation, Revision
-from agentmem.stores.values import Link
+from agentmem.stores.values import LEARNED_FROM, Link
 
 if TYPE_CHECKING:
     from agentmem.search.parts import Parts

@@ -11,7 +11,7 @@ from itertools import combinations
 from agentmem.base.checks import require_text
 from agentmem.base.errors import RecordNotFound
 from agentmem.base.types import Scope, Usage
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.values import Link
 from agentmem.text.terms import analyse_query
 

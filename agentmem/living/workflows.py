@@ -20,8 +20,7 @@ from agentmem.living.facts import Workflow, from_memory, to_memory_fields
 from agentmem.living.predict import Predictions, pack, unpack
 from agentmem.living.tiers import words_of
 from agentmem.prompt.strip import strip
-from agentmem.stores.derived import DERIVED
-from agentmem.stores.values import Link
+from agentmem.stores.values import DERIVED, Link
 from agentmem.text.clean import clean_line
 from agentmem.text.decode import sound
 

@@ -18,7 +18,7 @@ from agentmem.search.intake import Instant, instant, scope_and_filter
 from agentmem.search.local import LocalSearch
 from agentmem.search.protocol import Search
 from agentmem.search.retriever import Reranker, Retriever
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 
 if TYPE_CHECKING:
     from agentmem.agent.runtime import Runtime

@@ -21,8 +21,7 @@ from agentmem.base.protocols import Clock, Embedder, EmbedderId
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.embedders.base import DEFAULT, load_embedder
 from agentmem.search.retriever import Reranker
-from agentmem.stores.rows import is_dsn
-from agentmem.stores.values import Restored
+from agentmem.stores.values import Restored, is_dsn
 
 _USUAL = MemorySettings()
 
@@ -120,7 +119,7 @@ def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str] | None 
     open. What stood there is set aside under another name, its log included, and
     the backup itself stays as it is.
     """
-    from agentmem.stores.sqlite.restore import restore as put_in_place
+    from agentmem.stores.sqlite.store import restore as put_in_place
 
     file = default_path() if path is None else Path(require_path(path))
     return put_in_place(Path(require_path(backup)), file)

@@ -23,7 +23,7 @@ from agentmem.base.types import Memory
 from agentmem.data import read_lists
 from agentmem.search.intake import Packed, text_to_embed
 from agentmem.search.rank import measure_background
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.values import pack_vectors
 
 if TYPE_CHECKING:

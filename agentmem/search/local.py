@@ -26,7 +26,7 @@ from agentmem.search.protocol import (
     evidence_of,
     surround,
 )
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.values import FORGOTTEN, SUPERSEDED, name_id, to_microseconds
 from agentmem.text.terms import K1, B
 

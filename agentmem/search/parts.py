@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentmem.search.protocol import Search
     from agentmem.search.results import AddResult, Memories, SearchResults
     from agentmem.search.retriever import Request
-    from agentmem.stores.protocol import Store
+    from agentmem.stores.base import Store
 
 M_co = TypeVar("M_co", covariant=True)
 

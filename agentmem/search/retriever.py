@@ -29,7 +29,7 @@ from agentmem.search.rank import (
     rank,
 )
 from agentmem.search.results import Candidate, SearchResults
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.values import name_id
 from agentmem.text.terms import mentions
 

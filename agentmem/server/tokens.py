@@ -19,7 +19,7 @@ from agentmem.base.errors import InvalidScope, NotPermitted, RecordNotFound
 from agentmem.base.protocols import Clock
 from agentmem.base.time import SystemClock
 from agentmem.base.types import Scope
-from agentmem.stores.protocol import Settings
+from agentmem.stores.side import StoredSettings
 from agentmem.stores.values import NO_SCOPE
 
 PREFIX = "amem"
@@ -85,7 +85,7 @@ EVERYBODY = Grant(id="no-auth", admin=True, name="everybody")
 class Tokens:
     """The tokens of one store, kept in it as digests; every process on it sees the same ones."""
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+    def __init__(self, settings: StoredSettings, *, clock: Clock | None = None) -> None:
         self._settings = settings
         self._clock = clock or SystemClock()
 

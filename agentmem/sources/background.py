@@ -38,7 +38,7 @@ from agentmem.base.guards import retry_delay
 from agentmem.base.lazy import Lazy
 from agentmem.base.protocols import Clock
 from agentmem.base.types import Scope
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.values import NO_SCOPE, NewJob
 from agentmem.text.decode import sound_values
 from agentmem.text.secrets import without_keys

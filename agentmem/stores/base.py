@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +18,6 @@ from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import RecordNotFound
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope, require_instant, visible
-from agentmem.stores.erasing import erase_rows, with_derived
 from agentmem.stores.journal import StoredJournal
 from agentmem.stores.rules import (
     Sameness,
@@ -38,6 +38,7 @@ from agentmem.stores.side import (
     remove_artifacts,
 )
 from agentmem.stores.tables import HISTORY, Found, Reads, TableReader, Tables, TableWriter, Writes
+from agentmem.stores.upkeep import BaseFeed, BaseUpkeep
 from agentmem.stores.values import (
     Artifact,
     Entry,
@@ -51,13 +52,21 @@ from agentmem.stores.values import (
     require_ids,
     to_microseconds,
 )
-from agentmem.stores.writing import has_source, hide, keep_version, refuse_circles, replace_source
+from agentmem.stores.writing import (
+    AT_ONCE,
+    erase_rows,
+    has_source,
+    hide,
+    keep_version,
+    refuse_circles,
+    replace_source,
+    with_derived,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-AT_ONCE = 500
 NEWEST = "m.created_at DESC, m.row DESC"
 
 
@@ -85,8 +94,14 @@ def there_of(found: Mapping[str, Found], scope: Scope, ids: Sequence[str]) -> li
     return [one for one in wanted if visible(one.memory, scope) and one.memory.deleted_at is None]
 
 
-class BaseStore(Generic[R, W]):
-    """The part of a `Store` that asks no back end how it keeps things."""
+class BaseStore(ABC, Generic[R, W]):
+    """Memories, kept: what a store does without asking its back end how.
+
+    Writes are atomic, and durable when they return.
+    """
+
+    feed: BaseFeed[R, W]
+    upkeep: BaseUpkeep[R, W]
 
     _closed = True  # until there is something to close
     _reading: Reads[R]
@@ -155,6 +170,13 @@ class BaseStore(Generic[R, W]):
             return ids
 
         return self._tables.write(apply)
+
+    @abstractmethod
+    def load(self, batches: Iterable[Sequence[Entry]], *, sources: Iterable[Source] = ()) -> int:
+        """Add many batches in one transaction, and the hashes of sources that are not known yet.
+
+        Gives how many memories were added.
+        """
 
     def has_source(self, source: Source, /) -> bool:
         """Whether the owner's page with this url has this very content."""
@@ -443,6 +465,10 @@ class BaseStore(Generic[R, W]):
         found = [one.memory for one in kept]
         return tuple(sorted(found, key=lambda m: (m.position is None, m.position or 0)))
 
+    @abstractmethod
+    def visible_owners(self, scope: Scope, /) -> NDArray[np.int32]:
+        """The owners whose rows the reader may see, as numbered in `IndexRows.owner`."""
+
     # Closing
 
     def close(self) -> None:
@@ -461,6 +487,10 @@ class BaseStore(Generic[R, W]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+Store = BaseStore[Any, Any]
+"""Any store, whatever its transactions are."""
 
 
 def _versions(read: TableReader, scope: Scope, row: int) -> tuple[Version, ...]:

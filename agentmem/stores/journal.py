@@ -49,7 +49,7 @@ W = TypeVar("W", bound=TableWriter)
 
 
 class StoredJournal(Generic[W]):
-    """`Journal` of a store."""
+    """Many small changes at once, each step of which can be taken back."""
 
     def __init__(self, tables: Tables[TableReader, W], reads: Reads[W], writes: Writes[W]) -> None:
         self._tables = tables

@@ -24,8 +24,8 @@ from agentmem.base.errors import IncompleteExport, InvalidInput, StoreCorrupt, S
 from agentmem.base.filters import Selection
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory, Scope, memory_to_fields
+from agentmem.stores.base import Store
 from agentmem.stores.open_files import reading, written_whole
-from agentmem.stores.protocol import Store
 from agentmem.stores.values import (
     Entry,
     Source,

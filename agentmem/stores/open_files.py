@@ -253,19 +253,29 @@ def written_whole(path: Path) -> Iterator[TextIO]:
     store that is open here are refused.
     """
     require_not_open(path)
+    with (
+        written_to(path, "Use another path."),
+        _into(path) if is_special(path) else _in_place_of(final_path(path)) as file,
+    ):
+        yield file
+
+
+@contextmanager
+def written_to(path: Path, remedy: str) -> Iterator[None]:
+    """Raise our errors for what the system says of a file that cannot be written.
+
+    That a file is there already comes through.
+    """
     try:
-        with _into(path) if is_special(path) else _in_place_of(final_path(path)) as file:
-            yield file
+        yield
     except OSError as error:
-        if isinstance(error, AgentMemError):
+        if isinstance(error, AgentMemError | FileExistsError):
             raise
         if error.errno in _NO_ROOM:
             raise StoreFull(
                 f"There is no room left for {path}.", remedy="Free some space, or use another path."
             ) from error
-        raise StoreError(
-            f"{path} cannot be written ({error.strerror}).", remedy="Use another path."
-        ) from error
+        raise StoreError(f"{path} cannot be written ({error.strerror}).", remedy=remedy) from error
 
 
 def is_special(path: Path) -> bool:
@@ -283,17 +293,16 @@ def final_path(path: Path) -> Path:
 
 @contextmanager
 def _into(path: Path) -> Iterator[TextIO]:
-    with os.fdopen(os.open(path, os.O_WRONLY), "w", encoding="utf-8", newline="\n") as file:
+    with open(os.open(path, os.O_WRONLY), "w", encoding="utf-8", newline="\n") as file:
         yield file
 
 
 @contextmanager
 def _in_place_of(target: Path) -> Iterator[TextIO]:
-    with (
-        new_file(target) as temporary,
-        open(_write_only(temporary), "w", encoding="utf-8", newline="\n") as file,
-    ):
-        yield file
+    with new_file(target) as temporary:
+        opened = os.open(temporary, os.O_WRONLY | NO_LINKS)
+        with open(opened, "w", encoding="utf-8", newline="\n") as file:
+            yield file
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
@@ -13,7 +13,6 @@ from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.errors import DuplicateRecord, RecordNotFound
 from agentmem.base.types import Scope, visible
 from agentmem.prompt.snapshot import TEXT_PREFIX
-from agentmem.stores.protocol import Change
 from agentmem.stores.rules import Kept, too_old
 from agentmem.stores.tables import (
     ARTIFACTS,
@@ -42,6 +41,8 @@ from agentmem.stores.values import (
     write_json,
 )
 
+Change = Callable[[str | None], str | None]
+"""What a setting becomes, given what it is; it must not write to the store."""
 R = TypeVar("R", bound=TableReader)
 W = TypeVar("W", bound=TableWriter)
 
@@ -61,7 +62,7 @@ SECRET = "secret"  # noqa: S105 - its name
 
 
 class StoredSettings(_Beside):
-    """`Settings` of a store."""
+    """Small texts by name, and the secret the block boundary is made from."""
 
     _secret: bytes | None = None
 
@@ -129,7 +130,10 @@ def set_value(write: TableWriter, name: str, value: str | None) -> None:
 
 
 class StoredJobs(_Beside):
-    """`Jobs` of a store. A job is waiting, or running until its lease ends, or failed."""
+    """A queue that survives the process; each job is claimed by one worker at a time.
+
+    A job is waiting, or running until its lease ends, or failed.
+    """
 
     def enqueue(
         self,
@@ -281,7 +285,7 @@ def newest(
 
 
 class StoredArtifacts(_Beside):
-    """`Artifacts` of a store."""
+    """Exact bytes by id."""
 
     def put(self, artifact: Artifact, /) -> None:
         """Keep bytes under an id."""
@@ -351,7 +355,7 @@ def _artifact(read: TableReader, row: Row) -> Artifact:
 
 
 class StoredLinks(Generic[R, W]):
-    """`Links` of a store; contradictions are a family of their own."""
+    """Relations between memories, seen only by who sees both ends; contradictions are a family."""
 
     def __init__(
         self, tables: Tables[R, W], reading: Reads[R], holding: Reads[W], *, family: str
@@ -497,7 +501,11 @@ def mentioned(stored: str | list[str]) -> list[str]:
 
 
 class StoredSnapshots(_Beside):
-    """`Snapshots` of a store."""
+    """Traces of built contexts, and the texts they share; without a scope, of every reader.
+
+    Shared texts have ids that begin with `TEXT_PREFIX`. They are not listed, and go when no trace
+    mentions them or their memory is erased.
+    """
 
     def put(self, snapshot: SnapshotRecord, /, *, shared: Sequence[SnapshotRecord] = ()) -> None:
         """Keep a trace, and those of its shared texts that are not there yet."""

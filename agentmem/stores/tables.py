@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -22,17 +22,30 @@ from agentmem.base.errors import StoreCorrupt
 from agentmem.base.filters import (
     ALL_VISIBILITIES,
     ALWAYS,
+    INSTANT_FIELDS,
     MEMORY_FIELDS,
     And,
     Compare,
     Filter,
     Selection,
 )
-from agentmem.base.types import Memory, Scope, Usage
-from agentmem.stores.rows import Owner
-from agentmem.stores.values import Entry, Operation, to_microseconds
+from agentmem.base.types import EMPTY, UNUSED, Memory, Scope, Usage, Visibility
+from agentmem.stores.values import (
+    NO_POSITION,
+    Entry,
+    Operation,
+    freeze_metadata,
+    from_microseconds,
+    place_of,
+    to_microseconds,
+    write_json,
+)
 
 Row = tuple[Any, ...]
+Owner = tuple[Visibility, Scope]
+Strand = tuple[int, str, str]
+"""Owner, url and session: rows of one strand follow each other by place."""
+NO_STRAND: Strand = (0, "", "")
 Match = Mapping[str, Any]
 """Columns and what they must be: a value, None, one of several, or of a reader's owners."""
 ANY: Match = MappingProxyType({})
@@ -58,87 +71,74 @@ class Table:
     among: str = ""
     owned: bool = False
     packed: bool = False
-    key: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key", self.columns[0])
+    @property
+    def key(self) -> str:
+        return self.columns[0]
 
 
-_WHOSE = ("visibility", "user_id", "project_id", "agent_id", "run_id")
-OWNERS = Table(name="owners", columns=("owner", *_WHOSE), unique=_WHOSE, hashed=_WHOSE)
-STRANDS = Table(
-    name="strands",
-    columns=("strand", "owner", "url", "session"),
-    unique=("owner", "url", "session"),
-    hashed=("owner", "url", "session"),
+def _table(
+    name: str,
+    columns: str,
+    unique: str = "",
+    hashed: str = "",
+    *,
+    among: str = "",
+    owned: bool = False,
+) -> Table:
+    return Table(
+        name=name,
+        columns=tuple(columns.split()),
+        unique=tuple(unique.split()),
+        hashed=tuple(hashed.split()),
+        among=among,
+        owned=owned,
+    )
+
+
+_WHOSE, _STRAND_OF = "visibility user_id project_id agent_id run_id", "owner url session"
+OWNERS = _table("owners", f"owner {_WHOSE}", _WHOSE, _WHOSE)
+STRANDS = _table("strands", f"strand {_STRAND_OF}", _STRAND_OF, _STRAND_OF)
+SOURCES = _table(
+    "sources", "source owner url title content_hash synced_at", "owner url", "url", owned=True
 )
-SOURCES = Table(
-    name="sources",
-    columns=("source", "owner", "url", "title", "content_hash", "synced_at"),
-    unique=("owner", "url"),
-    hashed=("url",),
-    owned=True,
+MEMORIES = _table(
+    "memories",
+    """row id owner strand place kind origin speaker created_at valid_from valid_to supersedes
+    superseded_by deleted_at importance content_hash title heading_path metadata text summary
+    compressed index_text""",
+    "id",
+    "id",
 )
-MEMORIES = Table(
-    name="memories",
-    columns=(
-        "row", "id", "owner", "strand", "place", "kind", "origin", "speaker", "created_at",
-        "valid_from", "valid_to", "supersedes", "superseded_by", "deleted_at", "importance",
-        "content_hash", "title", "heading_path", "metadata", "text", "summary", "compressed",
-        "index_text",
-    ),
-    unique=("id",),
-    hashed=("id",),
-)  # fmt: skip
-USAGE = Table(name="usage", columns=("row", "retrieved", "cited", "ignored", "last_used_at"))
-EMBEDDERS = Table(name="embedders", columns=("embedder", "name", "version", "dimensions"))
-HISTORY = Table(name="history", columns=("version", "row", "replaced_at", "data"))
-SNAPSHOTS = Table(
-    name="snapshots",
-    columns=("snapshot", "id", "owner", "created_at", "mentions", "data"),
-    unique=("id",),
-    hashed=("id",),
-    owned=True,
+USAGE = _table("usage", "row retrieved cited ignored last_used_at")
+EMBEDDERS = _table("embedders", "embedder name version dimensions")
+HISTORY = _table("history", "version row replaced_at data")
+SNAPSHOTS = _table(
+    "snapshots", "snapshot id owner created_at mentions data", "id", "id", owned=True
 )
-ARTIFACTS = Table(
-    name="artifacts",
-    columns=("artifact", "id", "owner", "created_at", "media_type", "metadata", "data"),
-    unique=("id",),
-    hashed=("id",),
-    owned=True,
+ARTIFACTS = _table(
+    "artifacts", "artifact id owner created_at media_type metadata data", "id", "id", owned=True
 )
-LINKS = Table(
-    name="links",
-    columns=("link", "family", "first", "second", "relation", "created_at", "note", "settled_at"),
-    unique=("family", "first", "second", "relation"),
-    hashed=("relation",),
+LINKS = _table(
+    "links",
+    "link family first second relation created_at note settled_at",
+    "family first second relation",
+    "relation",
 )
-JOBS = Table(
-    name="jobs",
-    columns=(
-        "job", "owner", "kind", "dedupe", "payload", "state", "attempts", "ready_at", "error",
-        "created_at",
-    ),
-    unique=("owner", "kind", "dedupe"),
-    hashed=("kind", "dedupe"),
-    among="state = 'waiting' AND dedupe <> ''",
-)  # fmt: skip
-SETTINGS = Table(
-    name="settings", columns=("setting", "name", "value"), unique=("name",), hashed=("name",)
+_WAITING = "state = 'waiting' AND dedupe <> ''"
+JOBS = _table(
+    "jobs",
+    "job owner kind dedupe payload state attempts ready_at error created_at",
+    "owner kind dedupe",
+    "kind dedupe",
+    among=_WAITING,
 )
-INDEX_FILES = Table(
-    name="index_files", columns=("file", "name", "sha256", "embedder", "seq"), unique=("name",)
+SETTINGS = _table("settings", "setting name value", "name", "name")
+INDEX_FILES = _table("index_files", "file name sha256 embedder seq", "name")
+JOURNAL = _table(
+    "journal", "entry id owner kind created_at undone_at report mark", "id", "id", owned=True
 )
-JOURNAL = Table(
-    name="journal",
-    columns=("entry", "id", "owner", "kind", "created_at", "undone_at", "report", "mark"),
-    unique=("id",),
-    hashed=("id",),
-    owned=True,
-)
-JOURNAL_ITEMS = Table(
-    name="journal_items", columns=("item", "entry", "row", "other", "relation", "data")
-)
+JOURNAL_ITEMS = _table("journal_items", "item entry row other relation data")
 SHARED = (
     OWNERS, STRANDS, SOURCES, MEMORIES, USAGE, EMBEDDERS, HISTORY, SNAPSHOTS, ARTIFACTS, LINKS,
     JOBS, SETTINGS, INDEX_FILES, JOURNAL, JOURNAL_ITEMS,
@@ -178,6 +178,92 @@ Place = tuple[int, int | None, int, int]
 def place_in(columns: Sequence[Any]) -> Place:
     """Where a row of the table of memories stands."""
     return columns[_OWNER], columns[_STRAND], columns[_PLACE], columns[0]
+
+
+# ----------------------------------------------------------------------------
+# A memory as the columns of a row and back.
+
+
+def scope_values(scope: Scope) -> tuple[str | None, ...]:
+    return scope.user_id, scope.project_id, scope.agent_id, scope.run_id
+
+
+def owned_by(memory: Memory) -> Owner:
+    return memory.visibility, memory.scope
+
+
+def owner_of(row: Row) -> Owner:
+    """Whom a row of the table of owners stands for."""
+    _, visibility, user, project, agent, run = row
+    return visibility, Scope(user_id=user, project_id=project, agent_id=agent, run_id=run)
+
+
+def in_strand(memory: Memory) -> tuple[Owner, str, str]:
+    """Whose a memory is and what it belongs to: memories that agree in it follow each other."""
+    return owned_by(memory), memory.source_url, memory.session
+
+
+_FIELDS = tuple(
+    {"place": "position", "index_text": "index"}.get(name, name) for name in MEMORIES.columns[4:]
+)
+"""What the columns from `place` on are called in a memory."""
+
+
+def memory_values(memory: Memory) -> Row:
+    """The columns of a memory from `place` on; the row, id, owner and strand stand before."""
+    values = {name: getattr(memory, name) for name in _FIELDS}
+    for name in INSTANT_FIELDS:
+        if values[name] is not None:
+            values[name] = to_microseconds(values[name], name)
+    values["position"] = place_of(memory)
+    values["importance"] = float(memory.importance)
+    headings = memory.heading_path
+    values["heading_path"] = write_json(headings, "heading_path") if headings else "[]"
+    values["metadata"] = write_json(memory.metadata, "metadata") if memory.metadata else "{}"
+    return tuple(values.values())
+
+
+def usage_values(usage: Usage) -> tuple[Any, ...]:
+    last = usage.last_used_at
+    return (
+        usage.retrieved,
+        usage.cited,
+        usage.ignored,
+        None if last is None else to_microseconds(last, "last_used_at"),
+    )
+
+
+def usage_of(row: tuple[Any, ...]) -> Usage:
+    """The counts in a row of the table of usage."""
+    _, retrieved, cited, ignored, last = row
+    return Usage(
+        retrieved=retrieved,
+        cited=cited,
+        ignored=ignored,
+        last_used_at=None if last is None else from_microseconds(last),
+    )
+
+
+def memory_of(
+    row: tuple[Any, ...], owner: Owner, strand: Strand, usage: Usage | None, text: str | None = None
+) -> Memory:
+    """The memory of a row of the table of memories; `text` if it stands somewhere else."""
+    values: dict[str, Any] = dict(zip(_FIELDS, row[4:], strict=True))
+    for name in INSTANT_FIELDS:
+        if values[name] is not None:
+            values[name] = from_microseconds(values[name])
+    values["id"] = row[1]
+    values["visibility"], values["scope"] = owner
+    _, values["source_url"], values["session"] = strand
+    if values["position"] == NO_POSITION:
+        values["position"] = None
+    if text is not None:
+        values["text"] = text
+    headings, metadata = values["heading_path"], values["metadata"]
+    values["heading_path"] = () if headings == "[]" else tuple(json.loads(headings))
+    values["metadata"] = EMPTY if metadata == "{}" else freeze_metadata(json.loads(metadata))
+    values["usage"] = UNUSED if usage is None else usage
+    return Memory(**values)
 
 
 def runs(rows: Collection[int]) -> list[tuple[int, int]]:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from agentmem.base.errors import InvalidInput, StoreCorrupt
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import COLD_AT
-from agentmem.stores.protocol import Settings
 from agentmem.stores.side import (
     SECRET,
     StoredSettings,
@@ -30,10 +29,9 @@ from agentmem.stores.side import (
     set_value,
 )
 from agentmem.stores.sqlite.connection import Read, Write, opened, seal, vector_key
-from agentmem.stores.sqlite.reading import cold_texts, pack_text
+from agentmem.stores.sqlite.memories import by_rows, pack_text, store_vectors
 from agentmem.stores.sqlite.schema import CHANGES, COLD, EMBEDDINGS, INDEXED, TABLES
 from agentmem.stores.sqlite.store import SqliteStore
-from agentmem.stores.sqlite.writing import store_vectors
 from agentmem.stores.tables import ANY, COLUMN, MEMORIES, Row, TableReader, corrupt
 from agentmem.stores.upkeep import all_embedders
 from agentmem.stores.values import read_vectors, shorten
@@ -214,7 +212,7 @@ def _noted(target: SqliteStore | PostgresDatabase, name: str, seq: int) -> dict[
     raise InvalidInput("target", "…", problem, remedy="Give an empty store, or use `merge`.")
 
 
-def _settings(store: SqliteStore | PostgresDatabase) -> Settings:
+def _settings(store: SqliteStore | PostgresDatabase) -> StoredSettings:
     return StoredSettings(store._database if isinstance(store, SqliteStore) else store)
 
 
@@ -286,14 +284,15 @@ class _SqliteSide(Side):
         return self._read.ledger.seq()
 
     def _memories(self, after: int, limit: int) -> list[Row]:
-        found = self._read.rows(MEMORIES, "WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
+        found = self._read.ask(
+            "row", MEMORIES, ANY, "row > :after", order="row", limit=limit, after=after
+        )
+        keys = [row for (row,) in found]
         at = COLUMN["text"]
-        cold = cold_texts(self._read, [row[0] for row in found if not row[at]])
-        blobs: dict[int, bytes] = dict(self._read.find(INDEXED, {"row": [r[0] for r in found]}))
+        blobs: dict[int, bytes] = dict(self._read.find(INDEXED, {"row": keys}))
         return [
-            (*row[:at], row[at] or cold.get(row[0], ""), *row[at + 1 :], opened(row[0], blob))
-            for row in found
-            for blob in (blobs[row[0]],)
+            (*columns[:at], memory.text, *columns[at + 1 :], opened(row, blobs[row]))
+            for row, (columns, memory) in by_rows(self._read, keys).items()
         ]
 
     def _vectors(self, embedder: int, dimensions: int, after: int, limit: int) -> list[Row]:

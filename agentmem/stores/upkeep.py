@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -15,11 +16,9 @@ from agentmem.base.checks import require_text
 from agentmem.base.errors import StoreCorrupt
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory, Scope
-from agentmem.stores.erasing import erase_rows
 from agentmem.stores.side import get_value, job_counts, seen_by, set_value
 from agentmem.stores.tables import (
     ANY,
-    COLUMN,
     EMBEDDERS,
     INDEX_FILES,
     MEMORIES,
@@ -33,17 +32,24 @@ from agentmem.stores.tables import (
     Writes,
 )
 from agentmem.stores.values import (
+    ALWAYS_AFTER,
+    ALWAYS_BEFORE,
+    Changes,
     EmbedderCoverage,
     IndexFile,
+    IndexRows,
     Source,
     StoreStats,
     VerifyReport,
-    describes,
     from_microseconds,
-    pack_vector,
+    name_id,
+    pack_vectors,
+    read_head,
     require_file_name,
     to_microseconds,
+    told_flags,
 )
+from agentmem.stores.writing import AT_ONCE, erase_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,25 +59,27 @@ R = TypeVar("R", bound=TableReader)
 W = TypeVar("W", bound=TableWriter)
 _LAST_SYNC = "last_sync"
 _MOST_PROBLEMS = 10_000
-_AT_ONCE = 500
-
-
-_COMPARED = tuple(
-    COLUMN[name]
-    for name in (
-        "owner", "strand", "place", "speaker", "kind", "created_at", "valid_from", "valid_to",
-        "deleted_at", "superseded_by",
-    )
-)  # fmt: skip
 
 
 def tells_of(terms: bytes, columns: Row) -> bool:
     """Whether the terms of a row were made from the memory that has these columns."""
-    written = columns[COLUMN["metadata"]]
+    row = dict(zip(MEMORIES.columns, columns, strict=False))
+    valid_from, valid_to = row["valid_from"], row["valid_to"]
     try:
-        metadata = {} if written == "{}" else json.loads(written)
-        owner, strand, *fields = (columns[index] for index in _COMPARED)
-        return describes(terms, owner, strand, *fields, metadata)
+        head, _, _ = read_head(terms)
+        metadata = {} if row["metadata"] == "{}" else json.loads(row["metadata"])
+        flags = told_flags(row["deleted_at"], row["superseded_by"], metadata)
+        return head == head | {
+            "owner": row["owner"],
+            "flags": flags | head["flags"] & 0xFF00,
+            "strand": row["strand"] or 0,
+            "place": row["place"],
+            "speaker": name_id(row["speaker"]),
+            "kind": name_id(row["kind"]),
+            "created_at": row["created_at"],
+            "valid_from": ALWAYS_BEFORE if valid_from is None else valid_from,
+            "valid_to": ALWAYS_AFTER if valid_to is None else valid_to,
+        }
     except (ValueError, TypeError, RecursionError, StructError):
         return False
 
@@ -96,11 +104,55 @@ def updated_in(rows: Collection[int], lines: Iterable[Row]) -> set[int]:
 
 
 class BaseFeed(ABC, Generic[R, W]):
-    """The part of a `Feed` that asks for no arrays."""
+    """What indexes are built from and kept up with."""
 
     def __init__(self, tables: Tables[R, W], reads: Reads[R]) -> None:
         self._tables = tables
         self._reads = reads
+
+    @abstractmethod
+    def seq(self) -> int:
+        """The number of the last change that indexes must know of."""
+
+    @abstractmethod
+    def data_version(self) -> int:
+        """Changes whenever any process committed; cheaper than `seq`."""
+
+    @abstractmethod
+    def changes(self, since_seq: int, /) -> Changes:
+        """What was written after `since_seq`, oldest first."""
+
+    @abstractmethod
+    def index_rows(
+        self,
+        *,
+        after_row: int = 0,
+        limit: int | None = None,
+        rows: Collection[int] | None = None,
+    ) -> IndexRows:
+        """Everything an index needs of all rows, of those after one, or of these."""
+
+    @abstractmethod
+    def vectors(
+        self, embedder: EmbedderId, *, rows: Collection[int] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The rows that have a vector of this embedder, ascending, and the vectors."""
+
+    @abstractmethod
+    def missing_vectors(self, embedder: EmbedderId, *, limit: int = 256) -> tuple[int, ...]:
+        """Rows that are not deleted and have no vector of this embedder, oldest first."""
+
+    @abstractmethod
+    def readable_rows(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """The rows of all memories that can be read, and what is wrong with the others."""
+
+    @abstractmethod
+    def cold_count(self) -> int:
+        """How many memories were put away."""
+
+    @abstractmethod
+    def drop_vectors(self, embedder: EmbedderId, /) -> int:
+        """Remove every vector of an embedder that is no longer used."""
 
     def texts(self, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of these rows, whoever owns them: for embedding, never for showing."""
@@ -110,7 +162,7 @@ class BaseFeed(ABC, Generic[R, W]):
     def taken(self, ids: Collection[str], /) -> set[str]:
         """Those of `ids` that some memory has, whoever owns it: for imports only."""
         wanted = list(ids)
-        parts = [wanted[at : at + _AT_ONCE] for at in range(0, len(wanted), _AT_ONCE)]
+        parts = [wanted[at : at + AT_ONCE] for at in range(0, len(wanted), AT_ONCE)]
         return self._tables.read(
             lambda read: {
                 taken for part in parts for (taken,) in read.ask("id", MEMORIES, {"id": part})
@@ -130,10 +182,8 @@ class BaseFeed(ABC, Generic[R, W]):
         With `seq`, the state the texts were read in, rows updated since are
         left out: their vectors would be those of another text.
         """
-        packed = {
-            int(row): pack_vector(embedder, vector)
-            for row, vector in zip(rows, vectors, strict=True)
-        }
+        given = pack_vectors(embedder, vectors)
+        packed = {int(row): vector for row, vector in zip(rows, given, strict=True)}
 
         def apply(write: W) -> int:
             new = self._add_vectors(write, embedder, packed, seq)
@@ -182,7 +232,7 @@ class BaseFeed(ABC, Generic[R, W]):
 
 
 class BaseUpkeep(ABC, Generic[R, W]):
-    """The part of an `Upkeep` that every store does alike."""
+    """Looking after the store as a whole."""
 
     def __init__(
         self, tables: Tables[R, W], reads: Reads[W], writes: Writes[W], *, location: str
@@ -207,6 +257,14 @@ class BaseUpkeep(ABC, Generic[R, W]):
     @abstractmethod
     def _counts(self, read: R) -> dict[str, int]:
         """How many rows each table has."""
+
+    @abstractmethod
+    def vacuum(self) -> None:
+        """Give unused space back."""
+
+    @abstractmethod
+    def backup(self, path: Path, /) -> None:
+        """A consistent copy at `path`, made while others read and write; never half a file."""
 
     def _cleaned(self) -> None:
         """What is left to do once rows were removed for good."""

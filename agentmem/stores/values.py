@@ -46,6 +46,13 @@ COUNT_LIMIT = 255
 NO_SCOPE = Scope()
 ERASED = "erased"
 """Stands where a memory named another one that was erased since."""
+LEARNED_FROM = "learned from"
+"""The relation of a fact to a message that states it: one of several is enough."""
+HEARD_IN = "heard in"
+"""The same of a preference."""
+STATED_IN = (LEARNED_FROM, HEARD_IN)
+DERIVED = "derived_from"
+"""The relation of a memory to one that it was made of: its words are in it, whatever else is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,10 +196,8 @@ class IndexRows:
             raise InvalidInput("term_offsets", offsets, "does not fit the terms")
         if not size:
             return
-        if int(self.rows.min()) < 1 or int(self.rows.max()) > ROW_LIMIT:
+        if int(self.rows.min()) < 1 or max(self.rows.max(), self.previous.max()) > ROW_LIMIT:
             raise InvalidInput("rows", self.rows, f"is not within 1 to {ROW_LIMIT}")
-        if int(self.previous.max()) > ROW_LIMIT:
-            raise InvalidInput("previous", self.previous, f"is above {ROW_LIMIT}")
         if int(self.length.min()) < 0:
             raise InvalidInput("length", self.length, "is negative")
 
@@ -213,15 +218,7 @@ class IndexRows:
         """The rows that are not chosen."""
         import numpy as np
 
-        kept = ~chosen
-        sizes = np.diff(self.term_offsets)
-        words = np.repeat(kept, sizes)
-        return IndexRows(
-            term_offsets=np.concatenate(([0], np.cumsum(sizes[kept]))).astype(np.int64),
-            terms=self.terms[words],
-            frequencies=self.frequencies[words],
-            **{name: getattr(self, name)[kept] for name in INDEX_COLUMNS},
-        )
+        return self._taken(np.flatnonzero(~chosen))
 
     def by_owner(self) -> IndexRows:
         """The same rows, those of one owner together, each owner's in the order they had."""
@@ -229,7 +226,11 @@ class IndexRows:
 
         if not len(self) or bool((self.owner[1:] >= self.owner[:-1]).all()):
             return self
-        order = np.argsort(self.owner, kind="stable")
+        return self._taken(np.argsort(self.owner, kind="stable"))
+
+    def _taken(self, order: NDArray[np.int64]) -> IndexRows:
+        import numpy as np
+
         sizes = np.diff(self.term_offsets)[order]
         offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         words = np.repeat(self.term_offsets[:-1][order] - offsets[:-1], sizes)
@@ -379,30 +380,41 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 
 
 def pack_vector(embedder: EmbedderId, vector: NDArray[np.float32]) -> bytes:
-    """`vector` as little-endian float32, refused unless it belongs to this embedder's space.
+    """`vector` as `pack_vectors` gives it."""
+    return pack_vectors(embedder, [vector])[0]
 
-    Its numbers are rounded to the steps in which a store keeps them, unless that
+
+def pack_vectors(embedder: EmbedderId, vectors: Any) -> list[bytes]:
+    """Each of `vectors` as little-endian float32, all of one length and of this embedder's space.
+
+    Numbers are rounded to the steps in which a store keeps them, unless that
     would not do: some too large or all too small for it.
     """
     import numpy as np
 
-    array = np.asarray(vector)
-    if array.shape != (embedder.dimensions,):
+    remedy = f"Pass {embedder.dimensions} numbers for each, or name the embedder they came from."
+    try:
+        array = np.asarray(vectors)
+    except (TypeError, ValueError) as error:
+        raise BadVector(f"Vectors are not numbers: {error}.", remedy=remedy) from None
+    if not len(array):
+        return []
+    if array.shape[1:] != (embedder.dimensions,):
         raise BadVector(
-            f"A vector of shape {array.shape} is not one of {embedder}.",
-            remedy=f"Pass {embedder.dimensions} numbers, or name the embedder they came from.",
+            f"A vector of shape {array.shape[1:]} is not one of {embedder}.", remedy=remedy
         )
     if array.dtype.kind not in "fiu":
         raise BadVector(
             f"A vector of {array.dtype} is not numbers.", remedy="Pass an array of float32."
         )
     with np.errstate(over="ignore"):
-        packed = array.astype("<f4")
+        packed = array.astype("<f4", copy=False)
     if not np.isfinite(packed).all():
         raise BadVector(
             "A vector holds NaN or infinity.", remedy="Embed the text again, or leave it out."
         )
-    return _rounded(packed[None, :]).tobytes()
+    data, size = _rounded(packed).tobytes(), 4 * embedder.dimensions
+    return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 MOST_STEPS = 127
@@ -497,25 +509,6 @@ def read_vectors(stored: Sequence[bytes], dimensions: int) -> NDArray[np.float32
         else:
             matrix[chosen] = lines.view(kind)
     return None if left else matrix
-
-
-def pack_vectors(embedder: EmbedderId, vectors: Any) -> list[bytes]:
-    """Each of `vectors` as `pack_vector` gives it, looked at together when they are a matrix."""
-    import numpy as np
-
-    if isinstance(vectors, np.ndarray) and vectors.ndim == 2 and vectors.dtype.kind in "fiu":
-        size = 4 * embedder.dimensions
-        with np.errstate(over="ignore"):
-            packed = vectors.astype("<f4", copy=False)
-        if vectors.shape[1] == embedder.dimensions and np.isfinite(packed).all():
-            data = _rounded(packed).tobytes()
-            return [data[at : at + size] for at in range(0, size * len(vectors), size)]
-    try:
-        return [pack_vector(embedder, np.asarray(vector, np.float32)) for vector in vectors]
-    except BadVector:
-        raise
-    except (TypeError, ValueError) as error:
-        raise BadVector(f"A vector is not numbers: {error}.") from None
 
 
 @lru_cache(maxsize=4096)
@@ -664,6 +657,11 @@ def check_entries(entries: Sequence[Entry]) -> None:
         seen.add(entry.memory.id)
 
 
+def is_dsn(path: object) -> bool:
+    """Whether this names a database server, not a file."""
+    return isinstance(path, str) and path.startswith(("postgresql://", "postgres://"))
+
+
 def require_ids(ids: Collection[str]) -> list[str]:
     """`ids` as a list of texts; one text alone is refused, it would be read letter by letter."""
     if isinstance(ids, str | bytes):
@@ -723,28 +721,7 @@ _LEFT_OUT = {"speaker": 0, "valid_from": ALWAYS_BEFORE, "valid_to": ALWAYS_AFTER
 
 def pack(entry: Entry, *, owner: int, strand: int) -> bytes:
     """The blob of an entry."""
-    return pack_terms(
-        entry.memory,
-        terms=entry.terms,
-        frequencies=entry.frequencies,
-        length=entry.length,
-        text_flags=entry.text_flags,
-        owner=owner,
-        strand=strand,
-    )
-
-
-def pack_terms(
-    memory: Memory,
-    *,
-    terms: bytes,
-    frequencies: bytes,
-    length: int,
-    text_flags: int,
-    owner: int,
-    strand: int,
-) -> bytes:
-    """The blob of a memory with these terms."""
+    memory, frequencies = entry.memory, entry.frequencies
     place = place_of(memory)
     near = 0 <= place < _NO_PLACE or place == NO_POSITION
     rare = (
@@ -753,51 +730,26 @@ def pack_terms(
         None if memory.valid_from is None else to_microseconds(memory.valid_from),
         None if memory.valid_to is None else to_microseconds(memory.valid_to),
     )
-    flags = flags_of(memory) | text_flags << TEXT_FLAGS_SHIFT
+    flags = flags_of(memory) | entry.text_flags << TEXT_FLAGS_SHIFT
     for bit, value in enumerate(rare):
         flags |= (value is not None) << (_RARE_SHIFT + bit)
     width = 2 if any(frequencies[1::2]) else int(bool(frequencies[::2].strip(b"\x01")))
-    return b"".join(
-        (
-            _PACKED_HEAD.pack(
-                ~owner,
-                flags | width << _WIDTH_SHIFT,
-                strand,
-                place if near and place != NO_POSITION else _NO_PLACE,
-                min(length, _LONGEST),
-                name_id(memory.kind),
-                to_microseconds(memory.created_at),
-            ),
-            *(value.to_bytes(8, "little", signed=True) for value in rare if value is not None),
-            terms,
-            frequencies if width == 2 else frequencies[: len(frequencies) * width : 2],
-        )
+    head = _PACKED_HEAD.pack(
+        ~owner,
+        flags | width << _WIDTH_SHIFT,
+        strand,
+        place if near and place != NO_POSITION else _NO_PLACE,
+        min(entry.length, _LONGEST),
+        name_id(memory.kind),
+        to_microseconds(memory.created_at),
     )
+    more = [value.to_bytes(8, "little", signed=True) for value in rare if value is not None]
+    counts = frequencies if width == 2 else frequencies[: len(frequencies) * width : 2]
+    return b"".join((head, *more, entry.terms, counts))
 
 
-def describes(data: bytes, owner: int, strand: int | None, *fields: Any) -> bool:
-    """Whether a blob was made from a row with these columns.
-
-    `fields` are the place, speaker, kind, the moments it was created and valid
-    from and to, when and by what it was deleted and superseded, and its metadata.
-    """
-    place, speaker, kind, created, valid_from, valid_to, deleted, superseded, metadata = fields
-    head, _, _ = _read_head(data)
-    return head == {
-        "owner": owner,
-        "flags": _flags(deleted, superseded, metadata) | head["flags"] & 0xFF00,
-        "strand": strand or 0,
-        "place": place,
-        "speaker": name_id(speaker),
-        "kind": name_id(kind),
-        "created_at": created,
-        "valid_from": ALWAYS_BEFORE if valid_from is None else valid_from,
-        "valid_to": ALWAYS_AFTER if valid_to is None else valid_to,
-        "length": head["length"],
-    }
-
-
-def _flags(deleted: object, superseded: object, metadata: Mapping[str, Any]) -> int:
+def told_flags(deleted: object, superseded: object, metadata: Mapping[str, Any]) -> int:
+    """Whether a memory is deleted, superseded, forgotten or cold, as bits, told by its columns."""
     flags = (DELETED if deleted is not None else 0) | (SUPERSEDED if superseded is not None else 0)
     if metadata:
         flags |= FORGOTTEN if FORGOTTEN_AT in metadata else 0
@@ -806,8 +758,8 @@ def _flags(deleted: object, superseded: object, metadata: Mapping[str, Any]) -> 
 
 
 def flags_of(memory: Memory) -> int:
-    """Whether a memory is deleted, superseded, forgotten or cold, as bits."""
-    return _flags(memory.deleted_at, memory.superseded_by, memory.metadata)
+    """The same of a memory."""
+    return told_flags(memory.deleted_at, memory.superseded_by, memory.metadata)
 
 
 def place_of(memory: Memory) -> int:
@@ -816,8 +768,8 @@ def place_of(memory: Memory) -> int:
 
 
 def unpack_terms(data: bytes) -> dict[str, Any]:
-    """What a blob holds that the memory itself does not, as `pack_terms` takes it."""
-    head, size, width = _read_head(data)
+    """What a blob holds that the memory itself does not, as an `Entry` takes it."""
+    head, size, width = read_head(data)
     middle = size + (len(data) - size) // (8 + width) * 8
     frequencies = bytearray(b"\x01\x00") * ((middle - size) // 8)
     if width:
@@ -834,11 +786,11 @@ def unpack_terms(data: bytes) -> dict[str, Any]:
 
 def index_head(data: bytes) -> dict[str, int]:
     """The flags, without those of the text, and the length that a blob tells of."""
-    head, _, _ = _read_head(data)
+    head, _, _ = read_head(data)
     return {"flags": head["flags"] & 0xFF, "length": head["length"]}
 
 
-def _read_head(data: bytes) -> tuple[dict[str, int], int, int]:
+def read_head(data: bytes) -> tuple[dict[str, int], int, int]:
     """A blob's head, its size, and how many bytes a frequency takes.
 
     ValueError or `struct.error` where it is none, or what follows it has no such size.

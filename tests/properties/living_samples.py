@@ -16,7 +16,7 @@ from agentmem.living.plans import MERGE_SIMILARITY, MergeReason, compare_reading
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import prepare_all
 from agentmem.search.postgres import PostgresSearch
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.store_model import fresh_folder

@@ -22,8 +22,8 @@ from hypothesis.stateful import (
 from agentmem.base.errors import DuplicateRecord, InvalidInput, InvalidScope, RecordNotFound
 from agentmem.base.filters import Selection, parse_filter, selected
 from agentmem.base.types import Memory, Scope, visible
+from agentmem.stores.base import Store
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
-from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import (
     ERASED,

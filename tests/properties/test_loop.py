@@ -90,7 +90,7 @@ def test_whatever_fails_the_answer_is_the_same(  # noqa: PLR0917 - drawn by name
     if not goal.strip():
         goal = "What?"
     faults = Faults(broken, after=after, error=error)
-    store = FaultyStore(SqliteStore(":memory:"), faults)
+    store: Any = FaultyStore(SqliteStore(":memory:"), faults)
     memory = MemoryManager(store, embedder=embedder, clock=ManualClock())
     memory.add("Deploys go out on Thursdays at 10:00.", user_id="sam")
     faults.on = True

@@ -22,7 +22,7 @@ from agentmem.base.errors import EmbedderFailed, InvalidText, RecordNotFound
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory, Scope, content_hash
 from agentmem.sources.pages import one_line
-from agentmem.stores.rows import is_dsn
+from agentmem.stores.values import is_dsn
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.strategies import texts
 from tests.servers.postgres import drawn_dsn

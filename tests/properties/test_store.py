@@ -21,8 +21,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from agentmem.base.errors import DuplicateRecord, InvalidInput, RecordNotFound, StoreError
 from agentmem.base.filters import Selection, parse_filter
 from agentmem.base.types import Memory, Scope
+from agentmem.stores.base import Store
 from agentmem.stores.jsonl import export_jsonl
-from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.schema import MIGRATIONS
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Artifact, Entry, IndexFile, SnapshotRecord, Source

@@ -28,7 +28,7 @@ import agentmem
 from agentmem.base.errors import StoreBusy
 from agentmem.base.filters import Selection
 from agentmem.memory.opening import restore
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.sqlite.store import SqliteStore
 from tests.local_search import local
 from tests.unit.store_samples import ANN, BOB, entry

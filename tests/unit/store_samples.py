@@ -10,7 +10,7 @@ import numpy as np
 from agentmem.base.filters import Selection, parse_filter
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory, Scope
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.values import Artifact, Entry, IndexFile, Link, SnapshotRecord, Source
 from tests.entries import make_entry
 

@@ -18,7 +18,7 @@ from agentmem.base.config import BudgetConfig, LoopConfig
 from agentmem.base.errors import StoreBusy
 from agentmem.base.types import Scope
 from agentmem.memory.manager import MemoryManager
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import FaultyStore, HashEmbedder, ScriptedModel
 from agentmem.tokens.litellm import import_litellm

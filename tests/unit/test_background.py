@@ -21,7 +21,7 @@ from agentmem.base.errors import StoreBusy
 from agentmem.base.time import SystemClock
 from agentmem.base.types import Scope
 from agentmem.sources.background import QueuedJob, Waiting, Worker
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 

@@ -17,7 +17,7 @@ from agentmem.base.types import Scope
 from agentmem.living.consolidate import revision_of
 from agentmem.living.settle import Settler
 from agentmem.memory.manager import MemoryManager
-from agentmem.stores.protocol import Store
+from agentmem.stores.base import Store
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import FaultyStore, HashEmbedder, ManualClock
 

@@ -16,8 +16,8 @@ from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.types import Memory, Scope
 from agentmem.living.settle import Settler
 from agentmem.memory.manager import MemoryManager
-from agentmem.stores.derived import LEARNED_FROM
 from agentmem.stores.sqlite.store import SqliteStore
+from agentmem.stores.values import LEARNED_FROM
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.unit.cli_running import Cli
 

@@ -33,9 +33,11 @@ from agentmem.base.errors import (
 from agentmem.base.filters import Selection, parse_filter
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory, Scope, Usage
+from agentmem.stores.base import Store
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
-from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.store import SqliteStore
+from agentmem.stores.tables import memory_values
+from agentmem.stores.upkeep import tells_of
 from agentmem.stores.values import (
     ERASED,
     Artifact,
@@ -45,15 +47,13 @@ from agentmem.stores.values import (
     NewJob,
     SnapshotRecord,
     Source,
-    describes,
     name_id,
-    pack_terms,
+    pack,
     pack_vectors,
     place_of,
     read_vectors,
     shortest,
     to_index_rows,
-    to_microseconds,
     unpack_terms,
     vector_sizes,
 )
@@ -854,22 +854,10 @@ def test_the_terms_of_a_row_are_read_as_they_were_written(position: int | None, 
             "length": 7,
             "text_flags": 200,
         }
-        data = pack_terms(memory, **given, owner=4, strand=2)  # type: ignore[arg-type]
+        data = pack(Entry(memory=memory, **given), owner=4, strand=2)  # type: ignore[arg-type]
         assert unpack_terms(data) == given
-        moment = to_microseconds(NOW)
-        row: tuple[Any, ...] = (
-            place_of(memory),
-            speaker,
-            memory.kind,
-            moment,
-            at and moment,
-            None,
-            None,
-            None,
-            {},
-        )
-        assert describes(data, 4, 2, *row)
-        assert not describes(data, 5, 2, *row)
+        assert tells_of(data, (1, "a", 4, 2, *memory_values(memory)))
+        assert not tells_of(data, (1, "a", 5, 2, *memory_values(memory)))
         rows = to_index_rows([9], [data], previous=[0])
         assert (rows.terms.tolist(), rows.frequencies.tolist()) == ([0, 1, 2], [1, most, 1])
         assert (int(rows.place[0]), int(rows.owner[0])) == (place_of(memory), 4)

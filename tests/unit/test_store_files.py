@@ -30,10 +30,10 @@ from agentmem.base.errors import (
 )
 from agentmem.base.filters import Selection
 from agentmem.stores.sqlite.connection import Connection
-from agentmem.stores.sqlite.erasing import empty_log
 from agentmem.stores.sqlite.opening import connect_sqlite
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from agentmem.stores.sqlite.store import SqliteStore
+from agentmem.stores.sqlite.upkeep import empty_log
 from tests.unit.store_samples import ANN, NOW, entry, everything, fill
 
 ROOT = Path(__file__).resolve().parents[2]

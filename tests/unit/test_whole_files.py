@@ -20,7 +20,7 @@ WRITERS = {
     "server/hook.py",  # the lock of the helper
     "cli/app.py",  # adds a line to the start file of a shell
     "stores/open_files.py",  # the one
-    "stores/sqlite/opening.py",  # overwrites what is erased, and maps the mark
+    "stores/sqlite/opening.py",  # overwrites what is erased, and writes the mark
 }
 READ_ONLY = {"r", "rb"}
 

@@ -26,8 +26,8 @@ from agentmem.search.indexes.matrix import Fetch
 from agentmem.search.indexes.rows import COLUMNS, RowTable, distinct
 from agentmem.search.indexes.vector import VectorIndex
 from agentmem.search.protocol import IndexState
+from agentmem.stores.base import Store
 from agentmem.stores.open_files import new_bytes
-from agentmem.stores.protocol import Store
 from agentmem.stores.values import COLD, Change, IndexFile, IndexRows, name_id
 
 if TYPE_CHECKING:

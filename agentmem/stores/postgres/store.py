@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope
-from agentmem.stores.base import AT_ONCE, BaseStore
+from agentmem.stores.base import BaseStore
 from agentmem.stores.postgres import reading, writing
 from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
 from agentmem.stores.postgres.feed import PostgresFeed
@@ -19,7 +19,7 @@ from agentmem.stores.postgres.upkeep import PostgresUpkeep
 from agentmem.stores.rules import Sameness
 from agentmem.stores.tables import OWNERS
 from agentmem.stores.values import Durability, Entry, Receipt, Source, check_entries
-from agentmem.stores.writing import note_source
+from agentmem.stores.writing import AT_ONCE, note_source
 
 if TYPE_CHECKING:
     import numpy as np

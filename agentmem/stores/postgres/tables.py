@@ -15,18 +15,19 @@ from typing import Any, Literal
 from agentmem.base.filters import ALL_VISIBILITIES
 from agentmem.base.types import Scope
 from agentmem.prompt.snapshot import TEXT_PREFIX
-from agentmem.stores.rows import Owner, scope_values
 from agentmem.stores.tables import (
     JOBS,
     OWNERS,
     SNAPSHOTS,
     Lock,
     Match,
+    Owner,
     Row,
     RowQuery,
     SeenBy,
     Table,
     TableWriter,
+    scope_values,
 )
 from agentmem.stores.values import DELETED, FORGOTTEN, SUPERSEDED
 

@@ -19,9 +19,18 @@ from agentmem.stores.postgres.tables import (
     digest,
     owner_key,
 )
-from agentmem.stores.rows import in_strand, memory_values, owned_by, usage_values
 from agentmem.stores.rules import supersession_edges
-from agentmem.stores.tables import MEMORIES, STRANDS, USAGE, Found, Place
+from agentmem.stores.tables import (
+    MEMORIES,
+    STRANDS,
+    USAGE,
+    Found,
+    Place,
+    in_strand,
+    memory_values,
+    owned_by,
+    usage_values,
+)
 from agentmem.stores.values import (
     COUNT_LIMIT,
     DELETED,
@@ -29,7 +38,6 @@ from agentmem.stores.values import (
     flags_of,
     index_head,
     pack,
-    pack_terms,
     shorten,
     unpack_terms,
 )
@@ -376,7 +384,7 @@ def rewrite(
     if entry is None:
         ((told,),) = transaction.ask("indexed", MEMORIES, {"row": old.row})
         kept = unpack_terms(told)
-        indexed = pack_terms(memory, **kept, owner=owner, strand=strand or 0)
+        indexed = pack(Entry(memory=memory, **kept), owner=owner, strand=strand or 0)
     else:
         indexed = pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
     values = _values(memory, old.row, owner, strand, indexed)

@@ -7,8 +7,9 @@ import re
 import sqlite3
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from agentmem.base.errors import (
     InvalidInput,
@@ -22,13 +23,13 @@ from agentmem.base.errors import (
 )
 from agentmem.base.filters import ALL_VISIBILITIES
 from agentmem.base.types import FORGOTTEN_AT, Scope
-from agentmem.stores.rows import Owner, scope_values
 from agentmem.stores.sqlite.schema import CHANGES, EMBEDDER_SHIFT, EMBEDDINGS, INSERT, select_sql
 from agentmem.stores.tables import (
     MEMORIES,
     OWNERS,
     Lock,
     Match,
+    Owner,
     Row,
     RowQuery,
     SeenBy,
@@ -36,12 +37,11 @@ from agentmem.stores.tables import (
     TableReader,
     TableWriter,
     corrupt,
+    owner_of,
     runs,
+    scope_values,
 )
 from agentmem.stores.values import Operation
-
-if TYPE_CHECKING:
-    from agentmem.stores.sqlite.reading import NameCache
 
 # ----------------------------------------------------------------------------
 # How damage is noticed: a checksum in every row, and the sum of them in one place.
@@ -137,8 +137,8 @@ class Ledger:
 
     def __init__(self, data: str | None = None) -> None:
         self.tallies: dict[str, list[int]] = {}
-        self._written: dict[str, str] = {}
-        self._changed: set[str] = set()
+        self.is_changed = False
+        """Whether something was counted since it was read or written."""
         self.commits = 0
         self.previous = ""
         """The checksum of the ledger before the last commit; "" when that is not known."""
@@ -157,7 +157,6 @@ class Ledger:
             self.commits, self.check = int(number), check
             for written in filter(None, tallies):
                 name, numbers = written.split("=")
-                self._written[name] = written
                 count, total, last = map(int, numbers.split(","))
                 self.tallies[name] = [count, total, last]
         except (ValueError, UnicodeError):
@@ -165,17 +164,11 @@ class Ledger:
 
     def write(self) -> str:
         """The text that stands in the file."""
-        for name in self._changed:
-            count, total, last = self.tallies[name]
-            self._written[name] = f"{name}={count},{total},{last}"
-        self._changed.clear()
-        body = f"{self.commits}:{self.previous}|{'|'.join(self._written.values())}"
+        self.is_changed = False
+        tallies = [f"{name}={c},{total},{last}" for name, (c, total, last) in self.tallies.items()]
+        body = f"{self.commits}:{self.previous}|{'|'.join(tallies)}"
         self.check = hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
         return f"{body}#{self.check}"
-
-    def is_changed(self) -> bool:
-        """Whether something was counted since it was read or written."""
-        return bool(self._changed)
 
     def step(self) -> None:
         """Count a commit: what is written next follows what was read or written last."""
@@ -184,14 +177,11 @@ class Ledger:
 
     def tally(self, name: str) -> list[int]:
         """`[count, sum of checksums, last key]` of a table, or of one embedder's vectors."""
-        tally = self.tallies.get(name)
-        if tally is None:
-            tally = self.tallies[name] = [0, 0, 0]
-        return tally
+        return self.tallies.get(name, [0, 0, 0])
 
     def _to_change(self, name: str) -> list[int]:
-        self._changed.add(name)
-        return self.tally(name)
+        self.is_changed = True
+        return self.tallies.setdefault(name, [0, 0, 0])
 
     def add(self, name: str, checksums: Sequence[int]) -> None:
         tally = self._to_change(name)
@@ -220,13 +210,9 @@ class Ledger:
         """How many rows and changes there ever were: grows with every write indexes must see."""
         return self.tally(MEMORIES.name)[2] + self.tally(CHANGES.name)[2]
 
-    def require(self, name: str, checksums: Sequence[int]) -> None:
-        """Refuse a whole table whose rows are not those that were written."""
-        self.require_total(name, len(checksums), sum(checksums))
-
-    def require_total(self, name: str, count: int, total: int) -> None:
-        """The same for a table that was counted and summed while it was read."""
-        written, wanted, _ = self.tallies.get(name, (0, 0, 0))
+    def require(self, name: str, count: int, total: int) -> None:
+        """Refuse a whole table whose rows, counted and summed, are not those that were written."""
+        written, wanted, _ = self.tally(name)
         if written != count or wanted != total & _WRAP:
             raise corrupt(
                 f"{name} holds {count:,} rows that do not add up to the {written:,} written"
@@ -255,25 +241,14 @@ class Connection(Protocol):
 class Read(TableReader):
     """One state of the store, to be read."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        ledger: str,
-        names: NameCache,
-        *,
-        parsed: Ledger | None = None,
-    ) -> None:
+    def __init__(self, connection: Connection, ledger: str) -> None:
         self.connection = connection
-        self.names = names
         self._written_ledger = ledger
-        self._ledger = parsed
 
-    @property
+    @cached_property
     def ledger(self) -> Ledger:
         """The tallies of this state; read when they are first asked for."""
-        if self._ledger is None:
-            self._ledger = Ledger(self._written_ledger)
-        return self._ledger
+        return Ledger(self._written_ledger)
 
     def rows(self, table: Table, condition: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """The rows that meet `condition`, each tested against its checksum, without it."""
@@ -306,9 +281,9 @@ class Read(TableReader):
 
     def _ask(self, columns: str, table: Table, asked: RowQuery, /) -> list[Row]:
         told, given = self.sql_of(asked)
-        return self.execute(f"SELECT {columns} FROM {table.name} {told}", given)  # noqa: S608 # our own names
+        return self.execute(f"SELECT {columns} FROM {table.name} AS t {told}", given)  # noqa: S608 # our own names
 
-    def sql_of(self, asked: RowQuery, *, alias: str = "t") -> tuple[str, list[Any]]:
+    def sql_of(self, asked: RowQuery) -> tuple[str, list[Any]]:
         """A condition as SQLite reads it, and what it asks for."""
         given = asked.given
         parameters: list[Any] = []
@@ -329,11 +304,14 @@ class Read(TableReader):
             return f"IN ({', '.join('?' * len(ones))})"
 
         told = _NAMED.sub(mark, _OF_STORE.sub("true", asked.told))
-        return f"AS {alias} {'WHERE' if told else ''} {told} {asked.rest}", parameters
+        return f"{'WHERE' if told else ''} {told} {asked.rest}", parameters
 
     def owners(self, numbers: Collection[int], /) -> Mapping[int, Owner]:
         """Whom these numbers stand for."""
-        return self.names.owners(self, numbers)
+        found = {row[0]: owner_of(row) for row in self.find(OWNERS, {"owner": set(numbers)})}
+        if len(found) != len(set(numbers)):
+            raise corrupt("an owner that a row belongs to is missing")
+        return found
 
     def visible_owners(
         self, scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES
@@ -345,7 +323,8 @@ class Read(TableReader):
     def find_owner(self, owner: Owner, /) -> int | None:
         """The number of this owner, if it has one."""
         visibility, scope = owner
-        found = self.rows(OWNERS, _SAME_OWNER, (visibility, *scope_values(scope)))
+        values = (visibility, *scope_values(scope))
+        found = self.find(OWNERS, dict(zip(OWNERS.unique, values, strict=True)))
         return found[0][0] if found else None
 
 
@@ -361,9 +340,6 @@ _VISIBLE = """
         AND (?3 IS NULL OR agent_id IS NULL OR agent_id = ?3)
         AND (?4 IS NULL OR run_id IS NULL OR run_id = ?4))
 """
-_SAME_OWNER = """
-    WHERE visibility = ? AND user_id IS ? AND project_id IS ? AND agent_id IS ? AND run_id IS ?
-"""
 
 
 def integers(numbers: Iterable[int]) -> str:
@@ -371,25 +347,8 @@ def integers(numbers: Iterable[int]) -> str:
     return f"[{','.join([str(int(number)) for number in numbers])}]"
 
 
-class Numbers:
-    """The numbers of owners, strands and embedders, as long as their tables do not change.
-
-    The ledger's tally of a table says whether it is still the same; a
-    transaction that has changed the table itself looks everything up.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[list[int], dict[Any, int]]] = {}
-
-    def of(self, name: str, tally: list[int] | None) -> dict[Any, int]:
-        then, known = self._known.get(name, (None, {}))
-        if then != tally or len(known) > 10_000:
-            known = {}
-            self._known[name] = (list(tally or ()), known)
-        return known
-
-    def forget(self) -> None:
-        self._known = {}
+Numbers = dict[str, tuple[list[int], dict[Row, int]]]
+"""The tally of a table and the keys of its rows that are known, as long as that is its tally."""
 
 
 class Write(Read, TableWriter):
@@ -404,20 +363,29 @@ class Write(Read, TableWriter):
         self,
         connection: Connection,
         ledger: str,
-        names: NameCache,
         *,
         parsed: Ledger | None = None,
         numbers: Numbers | None = None,
     ) -> None:
-        super().__init__(connection, ledger, names, parsed=parsed)
-        self._numbers = Numbers() if numbers is None else numbers
-        self._touched: set[str] = set()
+        super().__init__(connection, ledger)
+        if parsed is not None:
+            self.ledger = parsed
+        self._numbers: Numbers = {} if numbers is None else numbers
 
-    def numbers(self, table: Table) -> dict[Any, int]:
-        """Numbers of this table that are known from before, to be looked up and added to."""
-        if table.name in self._touched:
-            return {}
-        return self._numbers.of(table.name, self.ledger.tallies.get(table.name))
+    def number(self, table: Table, values: Row) -> tuple[int, bool]:
+        """The key of the row with these values, and whether it is a new one."""
+        tally = self.ledger.tally(table.name)
+        then, known = self._numbers.get(table.name, ([], {}))
+        if then != tally or len(known) > 10_000:
+            known = {}
+        is_new = False
+        if values not in known:
+            named = dict(zip(table.columns[1:], values, strict=True))
+            found = self.find(table, named)
+            is_new = not found
+            known[values] = found[0][0] if found else self._add(table, named)
+        self._numbers[table.name] = (list(self.ledger.tally(table.name)), known)
+        return known[values], is_new
 
     def take(self, table: Table, count: int = 1) -> range:
         """Keys for new rows."""
@@ -425,7 +393,6 @@ class Write(Read, TableWriter):
 
     def insert(self, table: Table, rows: Sequence[Row], *, tally: str = "") -> None:
         """Add rows, given without checksums (or sealed, for packed tables)."""
-        self._touched.add(table.name)
         if table.packed:
             sums = [row_checksum(table, row) for row in rows]
         else:
@@ -439,7 +406,6 @@ class Write(Read, TableWriter):
 
     def change(self, table: Table, row: Row, /, **values: Any) -> Row:
         """Write `values` over those of `row` (as read, without checksum); gives the new row."""
-        self._touched.add(table.name)
         names = [name for name in values if row[table.columns.index(name)] != values[name]]
         if not names:
             return row
@@ -460,7 +426,6 @@ class Write(Read, TableWriter):
         """Remove the rows with these keys; gives what they were, tested."""
         if not keys:
             return []
-        self._touched.add(table.name)
         these = f"WHERE {table.key} IN (SELECT value FROM json_each(?))"  # noqa: S608 # our own names
         listed = (f"[{','.join([str(int(key)) for key in keys])}]",)
         found = self.execute(select_sql(table, these), listed)
@@ -501,7 +466,7 @@ class Write(Read, TableWriter):
 
     def changed(self) -> bool:
         """Whether there is anything to commit."""
-        return self.must_commit or (self._ledger is not None and self._ledger.is_changed())
+        return self.must_commit or self.ledger.is_changed
 
     # `TableWriter`
 
@@ -540,16 +505,8 @@ class Write(Read, TableWriter):
 
     def owner_number(self, owner: Owner, /) -> int:
         """The number of this owner, new if it has none yet."""
-        known = self.numbers(OWNERS)
-        if owner in known:
-            return known[owner]
-        found = self.find_owner(owner)
-        if found is not None:
-            known[owner] = found
-            return found
         visibility, scope = owner
-        names = OWNERS.columns[1:]
-        return self._add(OWNERS, dict(zip(names, (visibility, *scope_values(scope)), strict=True)))
+        return self.number(OWNERS, (visibility, *scope_values(scope)))[0]
 
     def finish(self) -> str:
         """Write the ledger; gives it as it was written."""

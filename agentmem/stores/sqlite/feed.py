@@ -19,11 +19,10 @@ from agentmem.stores.sqlite.connection import (
     vector_key,
     vectors_tally,
 )
+from agentmem.stores.sqlite.memories import INTEGERS, find_embedder, store_vectors
 from agentmem.stores.sqlite.pool import Database
-from agentmem.stores.sqlite.reading import INTEGERS, find_embedder
 from agentmem.stores.sqlite.schema import CHANGES, COLD, EMBEDDINGS, INDEXED, select_sql
 from agentmem.stores.sqlite.upkeep import Damaged, each_row
-from agentmem.stores.sqlite.writing import store_vectors
 from agentmem.stores.tables import EMBEDDERS, MEMORIES, Reads, Row, corrupt
 from agentmem.stores.upkeep import BaseFeed, updated_in
 from agentmem.stores.values import (
@@ -111,7 +110,8 @@ class SqliteFeed(BaseFeed[Read, Write]):
             stored = found.fetchall()
             require_sealed(stored)
             if everything:
-                read.ledger.require(INDEXED.name, [row_checksum(INDEXED, r) for r in stored])
+                total = sum([row_checksum(INDEXED, row) for row in stored])
+                read.ledger.require(INDEXED.name, len(stored), total)
             keys = [key for key, _ in stored]
             previous = None if everything else [_previous(read, key) for key in keys]
         blobs = [data for _, data in stored]
@@ -146,7 +146,7 @@ class SqliteFeed(BaseFeed[Read, Write]):
                 keys.append(np.array([key - first for key, _ in stored], dtype=np.int64))
                 parts.append(_unpacked(stored, embedder))
             if rows is None:
-                read.ledger.require_total(vectors_tally(number), count, total)
+                read.ledger.require(vectors_tally(number), count, total)
         if not parts:
             return np.empty(0, np.int64), np.empty((0, embedder.dimensions), np.float32)
         return np.concatenate(keys), _joined(parts, count)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 import os
 import random
 import re
@@ -57,7 +55,6 @@ from agentmem.stores.sqlite.connection import (
     is_busy,
     typed,
 )
-from agentmem.stores.sqlite.reading import NameCache
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, Step
 from agentmem.stores.tables import SETTINGS, Row, corrupt
 from agentmem.stores.values import Durability
@@ -181,7 +178,7 @@ def files_create(path: Path, make: Callable[[Path], None]) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # When another process was first, its file is the one.
-    with contextlib.suppress(FileExistsError), new_file(path, replace=False) as new:
+    with suppress(FileExistsError), new_file(path, replace=False) as new:
         make(new)
 
 
@@ -191,7 +188,7 @@ def remove_bytes(path: Path) -> None:
     A link, or one of several names of a file, is only removed: what it leads
     to may be somebody else's.
     """
-    with contextlib.suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):
         found = path.lstat()
         if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
             with open(os.open(path, os.O_RDWR | NO_LINKS), "r+b") as file:
@@ -217,15 +214,12 @@ class Mark:
 
     def __init__(self, path: Path) -> None:
         self._path = beside(path, "-mark")
-        self._memory: mmap.mmap | None = None
 
     def write(self, commits: int) -> None:
         """Note that `commits` are durable. Failing here loses nothing, so it is not an error."""
-        with contextlib.suppress(OSError):
-            if self._memory is None:
-                self._memory = _map_file(self._path, _MARK.size + 4)
-            body = _MARK.pack(commits)
-            self._memory[:] = body + zlib.crc32(body).to_bytes(4, "little")
+        body = _MARK.pack(commits)
+        with suppress(OSError):
+            self._put(body + zlib.crc32(body).to_bytes(4, "little"), os.O_CREAT)
 
     def read(self) -> int:
         """The number that was noted; 0 when there is none that can be trusted."""
@@ -233,39 +227,23 @@ class Mark:
             content = self._path.read_bytes()
         except OSError:
             return 0
-        body = content[: _MARK.size]
-        if zlib.crc32(body).to_bytes(4, "little") != content[_MARK.size :]:
-            return 0
-        return int(_MARK.unpack(body)[0])
+        body, check = content[: _MARK.size], content[_MARK.size :]
+        return int(_MARK.unpack(body)[0]) if zlib.crc32(body).to_bytes(4, "little") == check else 0
 
     def forget(self) -> None:
         """A store without a log has everything in its file: an old note says nothing about it."""
-        with contextlib.suppress(OSError):
-            descriptor = _open_own(self._path, os.O_RDWR)
-            try:
-                os.write(descriptor, bytes(_MARK.size + 4))
-            finally:
-                os.close(descriptor)
+        with suppress(OSError):
+            self._put(bytes(_MARK.size + 4))
 
-    def close(self, *, clean: bool) -> None:
-        """Let go of the file; after a `clean` close there is no log, so no mark is needed."""
-        if self._memory is not None:
-            self._memory.close()
-            self._memory = None
-        if clean:
-            with contextlib.suppress(OSError):
-                self._path.unlink()
+    def _put(self, content: bytes, flags: int = 0) -> None:
+        opened = _open_own(self._path, os.O_RDWR | flags)
+        with open(opened, "wb", buffering=0) as file:
+            file.write(content)
 
-
-def _map_file(path: Path, size: int) -> mmap.mmap:
-    """A small file as memory: writing to it costs no call, and it survives a killed process."""
-    descriptor = _open_own(path, os.O_RDWR | os.O_CREAT)
-    try:
-        if os.fstat(descriptor).st_size != size:
-            os.ftruncate(descriptor, size)
-        return mmap.mmap(descriptor, size)
-    finally:
-        os.close(descriptor)
+    def remove(self) -> None:
+        """After a clean close there is no log, so no mark is needed."""
+        with suppress(OSError):
+            self._path.unlink()
 
 
 def _open_own(path: Path, flags: int) -> int:
@@ -459,12 +437,10 @@ class OpenFile:
         self._writer: Connection | None = None
         self._watcher: Connection | None = None
         self._idle: list[Connection] = []
-        self._stand_ins: list[Connection] = []
         self._mark = Mark(self.path)
         self._last_ledger: tuple[str, Ledger] | None = None
         self._read_ledger: tuple[int, Ledger] | None = None
-        self._numbers = Numbers()
-        self.names = NameCache()
+        self._numbers: Numbers = {}
         self._opened: OpenStore | None = None
         self._log: stores_open_files.Key | None = None
         self._given_back = threading.Condition(self._lock)
@@ -501,8 +477,7 @@ class OpenFile:
             self._writer = self._retrying(lambda: self._connect_to("rw"))
             self._retrying(self._make_current)
             self._ready = True
-            while self._stand_ins:
-                close_quietly(self._stand_ins.pop())
+            self._close_idle()  # they stood in for the file
             self._prepare(self)
         except BaseException:
             self._ready = False
@@ -582,7 +557,7 @@ class OpenFile:
             for statement in step:
                 connection.execute(statement)
             if number == 1:
-                first = Write(connection, Ledger().write(), self.names)
+                first = Write(connection, Ledger().write())
                 connection.execute(
                     "INSERT INTO ledger (one, data) VALUES (1, ?)", (first.ledger.write(),)
                 )
@@ -632,7 +607,8 @@ class OpenFile:
         self._close_connections()
         if not self._readers:  # else whoever reads last says so
             self._note_closed()
-        self._mark.close(clean=not has_content(beside(self.path, "-wal")))
+        if not has_content(beside(self.path, "-wal")):
+            self._mark.remove()
 
     def _note_closed(self) -> None:
         opened, self._opened = self._opened, None
@@ -728,7 +704,7 @@ class OpenFile:
 
     def has_connections(self) -> bool:
         """Whether there is something to close."""
-        return (self._ready or bool(self._stand_ins)) and os.getpid() == self._process
+        return (self._ready or bool(self._idle)) and os.getpid() == self._process
 
     def close(self) -> None:
         """Close every connection; the last process to close moves the log into the file."""
@@ -736,11 +712,14 @@ class OpenFile:
             return
         with self._writing, self._lock:
             self._closed = True
-            while self._stand_ins:
-                close_quietly(self._stand_ins.pop())
             was_ready, self._ready = self._ready, False
             if was_ready:
                 self._drop_connections()
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            close_quietly(self._idle.pop())
 
     def _roll_back(self, connection: Connection) -> None:
         if os.getpid() != self._process:

@@ -6,7 +6,6 @@ write lock from its first statement, so it never has to be tried again halfway.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from threading import get_ident
 from typing import Any, TypeVar
 
 from agentmem.base.errors import StoreBusy, StoreError
-from agentmem.stores.sqlite.connection import Connection, Ledger, Read, Write, closed, typed
+from agentmem.stores.sqlite.connection import Connection, Ledger, Read, Write, typed
 from agentmem.stores.sqlite.opening import OpenFile, close_quietly, in_transaction
 from agentmem.stores.tables import Row, corrupt
 
@@ -24,41 +23,26 @@ _IDLE_READERS = 8
 T = TypeVar("T")
 
 
-class _Reading:
-    """`with database.reading() as read:`, without what a generator costs: much that is read is
-    read in less time."""
-
-    __slots__ = ("_connection", "_database", "_reusable")
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def __enter__(self) -> Read:
-        database = self._database
-        with typed(database.name):
-            self._connection, self._reusable = database.take_reader()
-            try:
-                begun = database.begin_read(self._connection)
-                return Read(self._connection, begun, database.names)
-            except BaseException:
-                database.give_back(self._connection, self._reusable)
-                raise
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._database.give_back(self._connection, self._reusable)
-        if error is not None:
-            typed(self._database.name).__exit__(kind, error, trace)
-
-
 class Database(OpenFile):
     """The file, to be read and written; safe to use from several threads."""
 
     # Reading
 
-    def reading(self) -> _Reading:
+    @contextmanager
+    def reading(self) -> Iterator[Read]:
         """One consistent state; empty when there is no file yet."""
+        with self._taken_reader() as connection:
+            yield Read(connection, self.begin_read(connection))
+
+    @contextmanager
+    def _taken_reader(self) -> Iterator[Connection]:
         self._require_open()
-        return _Reading(self)
+        with typed(self.name):
+            connection, reusable = self.take_reader()
+            try:
+                yield connection
+            finally:
+                self.give_back(connection, reusable)
 
     def read(self, call: Callable[[Read], T], /) -> T:
         """What `call` gives of one consistent state."""
@@ -67,15 +51,10 @@ class Database(OpenFile):
 
     def ask(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
         """What one statement finds: one state of the store by itself, so nothing is begun."""
-        self._require_open()
-        with typed(self.name):
-            connection, reusable = self.take_reader()
-            try:
-                found: list[Row] = self._retrying(
-                    lambda: connection.execute(sql, parameters).fetchall()
-                )
-            finally:
-                self.give_back(connection, reusable)
+        with self._taken_reader() as connection:
+            found: list[Row] = self._retrying(
+                lambda: connection.execute(sql, parameters).fetchall()
+            )
         return found
 
     def begin_read(self, connection: Connection) -> str:
@@ -103,8 +82,7 @@ class Database(OpenFile):
                 self._given_back.wait()
             self._require_open()
             ready = self._ensure_ready(create=False)
-            pool = self._idle if ready else self._stand_ins
-            found = pool.pop() if pool else None if ready else self._nothing_yet()
+            found = self._idle.pop() if self._idle else None if ready else self._nothing_yet()
             self._readers.append(thread)
         if found is not None:
             return found, ready
@@ -131,13 +109,11 @@ class Database(OpenFile):
         except sqlite3.Error:
             usable = False
         with self._lock:
-            pool = self._idle if reusable else self._stand_ins
-            if not (usable and not self._closed and self._ready == reusable) or (
-                len(pool) >= _IDLE_READERS
-            ):
-                close_quietly(connection)
+            full = self._closed or len(self._idle) >= _IDLE_READERS
+            if usable and self._ready == reusable and not full:
+                self._idle.append(connection)
             else:
-                pool.append(connection)
+                close_quietly(connection)
             self._forget_reader()
 
     def _forget_reader(self) -> None:
@@ -215,7 +191,7 @@ class Database(OpenFile):
         text = str(found[0])
         last, self._last_ledger = self._last_ledger, None
         parsed = last[1] if last is not None and last[0] == text else None
-        return Write(connection, text, self.names, parsed=parsed, numbers=self._numbers)
+        return Write(connection, text, parsed=parsed, numbers=self._numbers)
 
     def _end(self, transaction: Write) -> None:
         if not transaction.changed():
@@ -289,18 +265,12 @@ class MemoryDatabase(Database):
     in_memory = True
     _commits = 0
 
-    def _require_open(self) -> None:
-        if os.getpid() != self._process:
-            self.go_on_in_child()
-        if self._closed:
-            raise closed(self.name)
-
     def hold_all(self, wait_seconds: float, /) -> None:
         """Nothing: who reads holds the turn that `hold_writes` waits for."""
 
     def go_on_in_child(self) -> None:
         """Keep the connection, which is a copy, and begin with locks that nobody holds."""
-        self._process = os.getpid()
+        self._process = getpid()
         self._lock, self._writing = threading.RLock(), threading.RLock()
         self._given_back = threading.Condition(self._lock)
         if self._writer is not None:

@@ -22,7 +22,7 @@ STORED = {
     table.name: table.columns if table.packed else (*table.columns, "checksum") for table in TABLES
 }
 """The columns of each table as they stand in the file."""
-_SELECT = {name: f"SELECT {', '.join(listed)} FROM {name} " for name, listed in STORED.items()}  # noqa: S608 # our own names
+_SELECT = {name: f"SELECT {', '.join(listed)} FROM {name} AS t " for name, listed in STORED.items()}  # noqa: S608 # our own names
 INSERT = {
     name: f"INSERT INTO {name} ({', '.join(listed)}) VALUES ({', '.join('?' * len(listed))})"  # noqa: S608 # our own names
     for name, listed in STORED.items()

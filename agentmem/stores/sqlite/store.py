@@ -2,41 +2,65 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_path
+from agentmem.base.errors import (
+    FileUnreadable,
+    InvalidInput,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+)
 from agentmem.base.types import Memory, Scope
 from agentmem.stores.base import BaseStore
-from agentmem.stores.sqlite import reading, writing
-from agentmem.stores.sqlite.connection import Read, Write
-from agentmem.stores.sqlite.erasing import clean_files
+from agentmem.stores.open_files import (
+    final_path,
+    is_open_here,
+    new_file,
+    sync,
+    sync_folder,
+    written_to,
+)
+from agentmem.stores.sqlite import memories
+from agentmem.stores.sqlite.connection import Read, Write, typed
 from agentmem.stores.sqlite.feed import SqliteFeed
-from agentmem.stores.sqlite.opening import Connect, connect_sqlite
+from agentmem.stores.sqlite.opening import (
+    Connect,
+    beside,
+    connect_sqlite,
+    has_log,
+    index_files,
+    inspect,
+    not_a_store,
+    require_own_log,
+)
 from agentmem.stores.sqlite.pool import Database, MemoryDatabase
-from agentmem.stores.sqlite.reading import known_memories
 from agentmem.stores.sqlite.schema import MIGRATIONS, Step
-from agentmem.stores.sqlite.upkeep import SqliteUpkeep, check_small
+from agentmem.stores.sqlite.upkeep import SqliteUpkeep, check_small, clean_files, write_copy
 from agentmem.stores.tables import OWNERS
-from agentmem.stores.values import Durability, Entry, Receipt, Source, check_entries
+from agentmem.stores.values import Durability, Entry, Receipt, Restored, Source, check_entries
 from agentmem.stores.writing import note_source
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
 CHECKED_BELOW_BYTES = 8 << 20
 IN_MEMORY = ":memory:"
 T = TypeVar("T")
 
 
-AT_ONCE = 1_000
-"""So many rows are read by one statement."""
+_KEPT_READERS = 256
 
 
 class SqliteStore(BaseStore[Read, Write]):
@@ -76,16 +100,16 @@ class SqliteStore(BaseStore[Read, Write]):
             prepare=partial(_prepare, checked_below_bytes),
         )
         self._wire(self._database)
-        self.feed = SqliteFeed(self._database, reading)
+        self.feed = SqliteFeed(self._database, memories)
         self.upkeep = SqliteUpkeep(self._database)
+        self._visible: dict[Scope, tuple[tuple[int, ...], list[int]]] = {}
 
     @property
     def folder(self) -> Path:
         """Where the file is, and where index files belong."""
         return self.path.parent
 
-    _reading = _holding = reading
-    _writing = writing
+    _reading = _holding = _writing = memories
 
     # Writing
 
@@ -98,7 +122,7 @@ class SqliteStore(BaseStore[Read, Write]):
             added = 0
             for batch in batches:
                 check_entries(batch)
-                added += len(writing.add(write, batch))
+                added += len(memories.add(write, batch))
             for source in sources:
                 note_source(write, source)
             return added
@@ -110,23 +134,24 @@ class SqliteStore(BaseStore[Read, Write]):
 
     def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of those rows the reader may see, deleted ones included."""
-        keys = [int(row) for row in rows]
-        if len(keys) <= AT_ONCE:
-            found = known_memories(self._database.ask, self._database.names, keys, scope)
-            if found is not None:
-                return found
-        return super().get_rows(scope, keys)
+        if len(rows) > memories.AT_ONCE:
+            return super().get_rows(scope, rows)
+        # One statement sees one state by itself, so nothing has to be begun.
+        found = memories.ask_rows(self._database.ask, [int(row) for row in rows], scope)
+        return {row: one.memory for row, one in found.items()}
 
     def visible_owners(self, scope: Scope, /) -> NDArray[np.int32]:
         """The owners whose rows the reader may see, as numbered in `IndexRows.owner`."""
         import numpy as np
 
         tally = tuple(self._database.ledger().tally(OWNERS.name))
-        found = self._database.names.visible(scope, tally)
-        if found is None:
-            with self._database.reading() as read:
-                found = self._database.names.keep_visible(scope, tally, read.visible_owners(scope))
-        return np.asarray(found, dtype=np.int32)
+        kept = self._visible.get(scope)
+        if kept is None or kept[0] != tally:
+            if len(self._visible) >= _KEPT_READERS:
+                self._visible = {}
+            kept = tally, self._tables.read(lambda read: read.visible_owners(scope))
+            self._visible[scope] = kept
+        return np.asarray(kept[1], dtype=np.int32)
 
 
 def _prepare(checked_below_bytes: int, database: Database) -> None:
@@ -134,3 +159,136 @@ def _prepare(checked_below_bytes: int, database: Database) -> None:
     check_small(database, below_bytes=checked_below_bytes)
     if database.writable:
         clean_files(database, wait_seconds=0)
+
+
+# ----------------------------------------------------------------------------
+# A backup in the place of a store, so that nothing of the old one is mixed into it.
+
+
+_PENDING_BYTE, _LOCK_BYTES = 0x40000000, 512
+"""Where SQLite locks a file; every connection to a store holds a part of it."""
+_MOVED = ("-wal", "-mark", "-journal")
+
+
+def restore(backup: Path, path: Path) -> Restored:
+    """Check `backup`, set the store at `path` aside and put a copy of `backup` there.
+
+    Until the very last step the old store stays in its place, and a step that
+    fails leaves it there.
+    """
+    target = final_path(path)
+    _require_backup(backup, target)
+    with contextlib.suppress(StoreCorrupt):  # a damaged store is one to replace
+        inspect(target, known_version=len(MIGRATIONS))
+    try:
+        with written_to(target, "Check the folder."):
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            there = target.exists()
+            with _held(target), new_file(target, replace=there) as temporary:
+                indexes = _copy(backup, temporary)
+                count = _checked(backup, temporary, indexes)
+                sync(temporary)
+                set_aside = _set_aside(target) if there else None
+    except FileExistsError:
+        raise _busy(target) from None
+    return Restored(path=target, memories=count, set_aside=set_aside)
+
+
+def _require_backup(backup: Path, target: Path) -> None:
+    try:
+        backup.stat()
+    except FileNotFoundError:
+        raise FileUnreadable(str(backup), "is not there", remedy="Check the path.") from None
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        problem = f"cannot be read ({error.strerror})"
+        raise FileUnreadable(str(backup), problem, remedy="Check the path.") from None
+    if target.exists() and backup.samefile(target):
+        raise InvalidInput("backup", str(backup), "is the store itself", remedy="Name a backup.")
+    if not inspect(backup, known_version=len(MIGRATIONS)):
+        raise not_a_store(backup, "it is empty")
+
+
+def _copy(backup: Path, temporary: Path) -> list[str]:
+    """Copy a backup with its own log, without touching it; gives the names of its index files."""
+    logged = has_log(backup)
+    uri = f"{backup.absolute().as_uri()}?mode=ro{'' if logged else '&immutable=1'}"
+    with typed(str(backup)), contextlib.closing(connect_sqlite(uri)) as source:
+        if logged:
+            require_own_log(backup, source, connect_sqlite)
+        write_copy(source, temporary)
+        return [str(name) for (name,) in source.execute("SELECT name FROM index_files")]
+
+
+def _checked(backup: Path, temporary: Path, indexes: Iterable[str]) -> int:
+    """How many memories the copy has; refuses one with any damage.
+
+    Its index files are not restored, so it forgets them.
+    """
+    try:
+        with SqliteStore(temporary, checked_below_bytes=0) as store:
+            report = store.upkeep.verify()
+            if report.ok:
+                for name in indexes:
+                    store.feed.drop_index_file(name)
+    except StoreError as error:
+        if not isinstance(error, StoreCorrupt):
+            raise
+        raise _damaged(backup, error.message) from error
+    if not report.ok:
+        raise _damaged(backup, report.problems[0])
+    return report.counts["memories"]
+
+
+def _damaged(backup: Path, problem: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"The backup {backup} is damaged: {problem}",
+        remedy="Use an older one; the store was left as it is.",
+    )
+
+
+@contextmanager
+def _held(target: Path) -> Iterator[None]:
+    """Keep others from opening the store meanwhile; `StoreBusy` when somebody has it open."""
+    if is_open_here(target):
+        raise _busy(target)
+    if sys.platform == "win32" or not target.exists():
+        yield  # Windows refuses to replace a file that is open
+        return
+    import fcntl
+
+    descriptor = os.open(target, os.O_RDWR)
+    try:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCK_BYTES, _PENDING_BYTE)
+        except OSError:
+            raise _busy(target) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _busy(target: Path) -> StoreBusy:
+    return StoreBusy(
+        f"{target} is open.", remedy="Close every program that uses it, and restore again."
+    )
+
+
+def _set_aside(target: Path) -> Path:
+    """Give the store a second name and move its log there; gives that name."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    aside = beside(target, f".before-{stamp}")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = beside(target, f".before-{stamp}-{number}")
+    try:
+        os.link(target, aside)
+    except OSError:  # a file system without links
+        target.rename(aside)
+    for suffix in _MOVED:
+        with contextlib.suppress(FileNotFoundError):
+            beside(target, suffix).rename(beside(aside, suffix))
+    for cache in (beside(target, "-shm"), *index_files(target)):
+        cache.unlink(missing_ok=True)
+    sync_folder(target.parent)
+    return aside

@@ -1,9 +1,10 @@
-"""Looking after the file: statistics, a full check, a compact copy, a backup."""
+"""Looking after the file: a full check, erasing what was freed, a compact copy, a backup."""
 
 from __future__ import annotations
 
 import secrets
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,10 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from agentmem.base.errors import AgentMemError, InvalidInput, StoreCorrupt, StoreError
+from agentmem.base.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreError
 from agentmem.base.types import Scope
-from agentmem.stores.open_files import final_path, new_file
-from agentmem.stores.sqlite import reading, writing
+from agentmem.stores.open_files import final_path, new_file, written_to
+from agentmem.stores.side import get_value, set_value
+from agentmem.stores.sqlite import memories
 from agentmem.stores.sqlite.connection import (
     SEAL,
     Connection,
@@ -28,10 +30,9 @@ from agentmem.stores.sqlite.connection import (
     translated,
     vectors_tally,
 )
-from agentmem.stores.sqlite.erasing import clean_files, empty_log
-from agentmem.stores.sqlite.opening import beside, index_files, require_our_schema
+from agentmem.stores.sqlite.memories import ERASE_PENDING, INTEGERS
+from agentmem.stores.sqlite.opening import beside, index_files, remove_bytes, require_our_schema
 from agentmem.stores.sqlite.pool import Database
-from agentmem.stores.sqlite.reading import INTEGERS
 from agentmem.stores.sqlite.schema import (
     CHANGES,
     EMBEDDER_SHIFT,
@@ -40,7 +41,16 @@ from agentmem.stores.sqlite.schema import (
     TABLES,
     select_sql,
 )
-from agentmem.stores.tables import COLUMN, EMBEDDERS, MEMORIES, OWNERS, STRANDS, Row, Table
+from agentmem.stores.tables import (
+    COLUMN,
+    EMBEDDERS,
+    INDEX_FILES,
+    MEMORIES,
+    OWNERS,
+    STRANDS,
+    Row,
+    Table,
+)
 from agentmem.stores.upkeep import BaseUpkeep, tells_of
 from agentmem.stores.values import vector_sizes
 
@@ -167,7 +177,7 @@ def _table_problems(read: Read, table: Table) -> Iterator[str]:
     written = {name for name in read.ledger.tallies if name.split(":")[0] == table.name}
     for name in written | set(counts):
         try:
-            read.ledger.require_total(name, counts[name], totals[name])
+            read.ledger.require(name, counts[name], totals[name])
         except StoreCorrupt as error:
             yield error.message
 
@@ -221,11 +231,63 @@ def _stray_vectors(read: Read, keys: set[int]) -> Iterator[str]:
             yield f"the vector of row {key & _ROW_MASK} is not one of its embedder"
 
 
+# ----------------------------------------------------------------------------
+# What erasing leaves to do in the files: every free page, the log and index files (P26).
+
+
+def clean_files(database: Database, *, wait_seconds: float | None = None) -> bool:
+    """Finish an erasure: forget names, remove index files, rewrite the file, empty the log.
+
+    Freed cells are overwritten with zeros as they are freed, but pages that
+    SQLite rearranged may hold copies in their unused parts; only writing the
+    whole file anew is certain. False when a reader of an older state kept the
+    log from being emptied within `wait_seconds`; the note that this is to be
+    done stays.
+    """
+    memories.forget_read()
+    wait_seconds = database.busy_seconds if wait_seconds is None else wait_seconds
+    with database.reading() as read:
+        pending = get_value(read, ERASE_PENDING) is not None
+        kept = {row[1] for row in read.find(INDEX_FILES)}
+    if not pending:
+        return True
+    if not database.in_memory:
+        # Found by their own names: what stands in the file may have been written by anybody.
+        for file in index_files(database.path):
+            if file.name not in kept:
+                remove_bytes(file)
+    try:
+        database.vacuum(wait_seconds=wait_seconds)
+        if not empty_log(database, wait_seconds=wait_seconds):
+            return False
+        with database.writing(wait_seconds=wait_seconds) as write:
+            set_value(write, ERASE_PENDING, None)
+    except StoreBusy:
+        return False
+    return empty_log(database, wait_seconds=wait_seconds)
+
+
+def empty_log(database: Database, *, wait_seconds: float) -> bool:
+    """Move the log into the file and cut it to nothing; false when somebody else prevented it."""
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            with database.alone(wait_seconds=wait_seconds) as connection:
+                busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except StoreBusy:
+            return False
+        if not busy:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+
+
 class SqliteUpkeep(BaseUpkeep[Read, Write]):
     """`Upkeep` over the file."""
 
     def __init__(self, database: Database) -> None:
-        super().__init__(database, reading, writing, location=str(database.path))
+        super().__init__(database, memories, memories, location=str(database.path))
         self._database = database
 
     def _size(self, read: Read) -> dict[str, Any]:
@@ -278,19 +340,16 @@ class SqliteUpkeep(BaseUpkeep[Read, Write]):
         """A consistent copy at `path`, made while others read and write; never half a file."""
         target = final_path(Path(path))
         try:
-            if target.exists():
-                raise _taken(target)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with self._database.reading() as read, new_file(target, replace=False) as temporary:
-                write_copy(read.connection, temporary)
+            with written_to(target, "Use another folder."):
+                if target.exists():
+                    raise FileExistsError
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with self._database.reading() as read, new_file(target, replace=False) as temporary:
+                    write_copy(read.connection, temporary)
         except FileExistsError:
-            raise _taken(target) from None
-        except OSError as error:
-            if isinstance(error, AgentMemError):
-                raise
-            raise StoreError(
-                f"{target} cannot be written ({error.strerror}).", remedy="Use another folder."
-            ) from error
+            raise InvalidInput(
+                "path", str(target), "exists already", remedy="Use a new name."
+            ) from None
 
     def _cleaned(self) -> None:
         clean_files(self._database)
@@ -320,7 +379,3 @@ def write_copy(source: Connection, target: Path) -> None:
         copy.close()
     if found[0] != "ok":
         raise StoreCorrupt(f"The copy is damaged ({found[0]}).", remedy="Check the device.")
-
-
-def _taken(target: Path) -> InvalidInput:
-    return InvalidInput("path", str(target), "exists already", remedy="Use a new name.")
