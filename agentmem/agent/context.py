@@ -505,10 +505,10 @@ def _too_large(plan: ContextPlan) -> FixedContentTooLarge | None:
     return FixedContentTooLarge(needed_tokens=needed, limit_tokens=limit, items=items)
 
 
-def trace_of(build: Build) -> Snapshot:
+def trace_of(build: Build, plan: ContextPlan | None) -> Snapshot:
     """What was looked at for a turn, and what became of it."""
     ask, scale, chosen = build.ask, build.scale, build.chosen
-    built, plan = build.built, build.planned.value
+    built = build.built
     found = looked_at_knowledge(
         build.hits,
         chosen.passed_over,

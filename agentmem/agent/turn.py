@@ -30,7 +30,7 @@ from agentmem.agent.context import (
     trace_of,
     window_not_known,
 )
-from agentmem.agent.trace import contexts_log, log_context
+from agentmem.agent.trace import contexts_log, fields_or_none, log_context
 from agentmem.base.checks import require_messages, require_text
 from agentmem.base.config import LoopConfig, require_config
 from agentmem.base.errors import BudgetError, NamelessCaller
@@ -80,17 +80,17 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         snapshot_id=runtime.new_id(),
         message_id=ask.message_id or runtime.new_id(),
     )
-    steps.note(*steps.run("readiness", runtime.readiness, ()))
-    if build.scale.open and runtime.first_assumed(build.scale.tokenizer):
+    nothing: tuple[str, ...] = ()
+    steps.note(*steps.run("readiness", runtime.readiness, nothing))
+    if build.scale.open and runtime.first_time(build.scale.tokenizer.model):
         steps.note(window_not_known(build.scale.tokenizer))
-    queries: tuple[str, ...] = steps.run("query", lambda: read_queries(ask.messages), ())
+    queries = steps.run("query", lambda: read_queries(ask.messages), nothing)
     _search(runtime, build, queries)
     _choose(runtime, build)
     _fill_and_render(build)
-    build.planned = Lazy(lambda: _plan(build))
-    build.messages = _inject(build)
-    build.traced = Lazy(lambda: steps.run("trace", lambda: trace_of(build), None))
-    return build
+    plan = Lazy(lambda: _plan(build))
+    trace = Lazy(lambda: steps.run("trace", lambda: trace_of(build, plan.value), None))
+    return replace(build, messages=_inject(build, plan), planned=plan, traced=trace)
 
 
 def _search(runtime: Runtime, build: Build, queries: tuple[str, ...]) -> None:
@@ -213,10 +213,10 @@ def _plan(build: Build) -> ContextPlan | None:
     return build.steps.run(name, lambda: pack_request(build), None, raises=BudgetError)
 
 
-def _inject(build: Build) -> list[dict[str, Any]]:
+def _inject(build: Build, planned: Lazy[ContextPlan | None]) -> list[dict[str, Any]]:
     """The messages to send: the caller's, trimmed if they may be, and the reference."""
     ask = build.ask
-    plan = build.planned.value if ask.trim else None
+    plan = planned.value if ask.trim else None
     sent: Sequence[Mapping[str, Any]] = ask.messages if plan is None else plan.messages
     messages = build.steps.run("inject", lambda: _with_block(sent, build.text, ask.config), None)
     return [dict(message) for message in sent] if messages is None else messages
@@ -372,7 +372,7 @@ class Turn:
         if not isinstance(messages, Conversation):
             messages = require_messages(messages)
         self.context = Context(messages=list(messages))
-        self._steps = Steps(self._warn)
+        self._steps = Steps(partial(_warn, memory))
         self._asked: dict[str, Any] | None = None
         self._repeated = False
         self._features: tuple[str, ...] = ()
@@ -386,9 +386,9 @@ class Turn:
             if given.asked is None:
                 self.context = Context(messages=given.copies())
             else:
-                self._listen()
                 ask = Ask(
                     messages=given,
+                    heard=self._listen(),
                     scope=self.scope,
                     config=self.config,
                     model=model,
@@ -396,7 +396,6 @@ class Turn:
                     pointers=self._try("working memory", self._pointers) or (),
                     trim=trim,
                     message_id=message_id,
-                    heard=frozenset(preference.id for preference in self.preferences),
                     signals=self._read_signals(signals),
                 )
                 self._build(ask, given.asked)
@@ -472,16 +471,16 @@ class Turn:
         self.context.steps.tell_to(once)
         self._steps.tell_to(once)
 
-    def _listen(self) -> None:
+    def _listen(self) -> frozenset[str]:
         """Hear what the user says of themselves, while the vector of their question is made."""
         runtime, asked = self.memory.runtime, self._asked
-        if asked is None or self.dry or not self.config.learn.preferences:
-            return
-        self._try("query", runtime.expect_question, asked, self.config)
-        whose = {"user_id": self.scope.user_id, "project_id": self.scope.project_id}
-        heard = self._try("preferences", runtime.preferences.listen, [asked], **whose)
-        if heard is not None:
-            self.preferences, self.taken_back = heard.kept, heard.taken_back
+        if asked is not None and self.config.learn.preferences and not self.dry:
+            self._try("query", runtime.expect_question, asked, self.config)
+            whose = {"user_id": self.scope.user_id, "project_id": self.scope.project_id}
+            heard = self._try("preferences", runtime.preferences.listen, [asked], **whose)
+            if heard is not None:
+                self.preferences, self.taken_back = heard.kept, heard.taken_back
+        return frozenset(preference.id for preference in self.preferences)
 
     def _build(self, ask: Ask, at: int) -> None:
         runtime, given = self.memory.runtime, ask.messages
@@ -500,7 +499,7 @@ class Turn:
         if self.injected:
             runtime.remember_shown(self.scope, context)
         size = sum(len(hit.memory.text) for hit in context.hits) + len(self.block_text)
-        late = Lazy(lambda: context.snapshot, characters=size)
+        late = Lazy(lambda: context.snapshot, characters=size, write=fields_or_none)
         self._try("trace", lambda: runtime.trace.record_late(context.snapshot_id, late, self.scope))
         if contexts_log.isEnabledFor(logging.INFO) and self.snapshot is not None:
             log_context(self.snapshot)
@@ -711,12 +710,6 @@ class Turn:
         """What `call` gives; None, and a degradation, where it fails (P30)."""
         return self._steps.run(name, lambda: call(*given, **named), None)
 
-    def _warn(self, problem: str) -> None:
-        try:
-            self.memory.runtime.warn(problem)
-        except Exception:  # noqa: BLE001 - a memory this broken is warned of all the same
-            _log.warning("memory degraded: %s", problem)
-
     def __enter__(self) -> Self:
         return self
 
@@ -727,3 +720,10 @@ class Turn:
         traceback: TracebackType | None,
     ) -> None:
         self.done(error="" if error is None else f"{type(error).__name__}: {error}")
+
+
+def _warn(memory: Host, problem: str) -> None:
+    try:
+        memory.runtime.warn(problem)
+    except Exception:  # noqa: BLE001 - a memory this broken is warned of all the same
+        _log.warning("memory degraded: %s", problem)
