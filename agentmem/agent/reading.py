@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
-from datetime import datetime, timedelta
 from enum import Enum
 from itertools import islice
 from typing import Any, Literal
@@ -597,39 +596,6 @@ def _bare(
     while size and count(show(start, start + size)) > limit:
         size //= 2
     return Cut(end=start + size, content=show(start, start + size) if size else "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """What eviction needs to know of a stored result."""
-
-    id: str
-    bytes: int
-    last_read_at: datetime
-    pinned: bool = False
-
-
-def plan_eviction(
-    results: Sequence[Stored],
-    *,
-    at: datetime,
-    max_age: timedelta | None = None,
-    max_bytes: int | None = None,
-) -> tuple[Stored, ...]:
-    """The results to let go: those not read for `max_age`, then the least recently read.
-
-    Pinned ones are never among them, though their bytes count (W3). What is
-    left is at most `max_bytes`, unless the pinned ones alone are more.
-    """
-    order = sorted((r for r in results if not r.pinned), key=lambda r: (r.last_read_at, r.id))
-    held = sum(result.bytes for result in results)
-    gone = []
-    for result in order:
-        too_old = max_age is not None and at - result.last_read_at > max_age
-        if too_old or (max_bytes is not None and held > max_bytes):
-            gone.append(result)
-            held -= result.bytes
-    return tuple(gone)
 
 
 _WAYS = ("range", "lines", "grep", "json_path")
