@@ -11,14 +11,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from agentmem.agent.adapters.calls import Wrapping
-from agentmem.agent.adapters.clients import (
-    KEEPER,
-    is_async,
-    remembering,
-    take_result,
-    with_keywords,
-)
+from agentmem.agent.adapters.calls import Wrapping, of_async_client
+from agentmem.agent.adapters.clients import KEEPER, remembering, take_result, with_keywords
 from agentmem.agent.adapters.replies import view_chat
 from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker
 from agentmem.base.config import LoopConfig
@@ -68,7 +62,7 @@ def _equip(resource: Any, name: str, keeper: TurnKeeper) -> None:
     if own.get(KEEPER) is keeper:
         return
     plain = own["_post"]
-    own["_post"] = functools.partial(_post, plain, keeper, is_async(resource))
+    own["_post"] = functools.partial(_post, plain, keeper, of_async_client(resource))
     for method in _ASKING:
         if hasattr(type(resource), method):
             own[method] = with_keywords(resource, method, inner="_post")

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentmem.agent.adapters.replies import signature_of
+from agentmem.agent.adapters.streams import closing
 from agentmem.agent.adapters.turn import OpenTurn, TurnKeeper
 
 Equip = Callable[[Any, str, TurnKeeper], None]
@@ -161,31 +162,4 @@ def _tell_when_closed(closable: Any, tell: Callable[[], None]) -> None:
     for name in ("close", "aclose"):
         close = getattr(closable, name, None)
         if callable(close):
-            setattr(closable, name, _closing(close, tell))
-
-
-def _closing(close: Callable[[], Any], tell: Callable[[], None]) -> Any:
-    if inspect.iscoroutinefunction(close):
-
-        @functools.wraps(close)
-        async def closing_async() -> None:
-            try:
-                await close()
-            finally:
-                tell()
-
-        return closing_async
-
-    @functools.wraps(close)
-    def closing() -> None:
-        try:
-            close()
-        finally:
-            tell()
-
-    return closing
-
-
-def is_async(resource: Any) -> bool:
-    """Whether a resource is that of an async client."""
-    return any(base.__name__ == "AsyncAPIResource" for base in type(resource).__mro__)
+            setattr(closable, name, closing(close, lambda _: tell()))

@@ -11,14 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from agentmem.agent.adapters.calls import Wrapping
-from agentmem.agent.adapters.clients import (
-    KEEPER,
-    is_async,
-    remembering,
-    take_result,
-    with_keywords,
-)
+from agentmem.agent.adapters.calls import Wrapping, of_async_client
+from agentmem.agent.adapters.clients import KEEPER, remembering, take_result, with_keywords
 from agentmem.agent.adapters.replies import view_chat, view_responses
 from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker, Viewer
 from agentmem.base.config import LoopConfig
@@ -113,7 +107,7 @@ def _equip_asking(resource: Any, argument: str, view_of: Viewer, keeper: TurnKee
                 argument=argument,
                 view_of=view_of,
                 take=take_result,
-                is_async=is_async(resource),
+                is_async=of_async_client(resource),
             )
             own[name] = wrapping.function()
     if hasattr(type(resource), "stream"):
