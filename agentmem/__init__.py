@@ -9,9 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agentmem.agent.adapters.anthropic import wrap_anthropic
+    from agentmem.agent.adapters.clients import wrap_anthropic, wrap_openai
     from agentmem.agent.adapters.litellm import MemoryLogger
-    from agentmem.agent.adapters.openai import wrap_openai
     from agentmem.agent.loop import AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
     from agentmem.agent.tool_results import WorkingMemory
     from agentmem.agent.tool_runner import ToolRunner
@@ -114,8 +113,8 @@ _WHERE = {
     "run_agent_loop": "agentmem.agent.loop",
     "run_agent_loop_sync": "agentmem.agent.loop",
     "tokenizer_for": "agentmem.tokens.counter",
-    "wrap_anthropic": "agentmem.agent.adapters.anthropic",
-    "wrap_openai": "agentmem.agent.adapters.openai",
+    "wrap_anthropic": "agentmem.agent.adapters.clients",
+    "wrap_openai": "agentmem.agent.adapters.clients",
 }
 
 __all__ = [  # noqa: RUF022 - what most people want comes first
