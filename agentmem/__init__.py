@@ -9,9 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agentmem.agent.adapters.anthropic import wrap_anthropic
+    from agentmem.agent.adapters.clients import wrap_anthropic, wrap_openai
     from agentmem.agent.adapters.litellm import MemoryLogger
-    from agentmem.agent.adapters.openai import wrap_openai
     from agentmem.agent.loop import AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
     from agentmem.agent.tool_results import WorkingMemory
     from agentmem.agent.tool_runner import ToolRunner
@@ -71,9 +70,8 @@ if TYPE_CHECKING:
 from agentmem.base import __version__ as __version__
 
 _NAMES = {
-    "agent.adapters.anthropic": "wrap_anthropic",
+    "agent.adapters.clients": "wrap_anthropic wrap_openai",
     "agent.adapters.litellm": "MemoryLogger",
-    "agent.adapters.openai": "wrap_openai",
     "agent.loop": "AgentLoopResult run_agent_loop run_agent_loop_sync Status",
     "agent.tool_results": "WorkingMemory",
     "agent.tool_runner": "ToolRunner",

@@ -14,11 +14,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agentmem.base.config import EXTRACTIVE, LoopConfig
-from agentmem.base.errors import BudgetError, FixedContentTooLarge
+from agentmem.base.errors import FixedContentTooLarge
 from agentmem.base.filters import Selection
 from agentmem.base.guards import CallGuard, Lanes, TtlCache
 from agentmem.base.lazy import Lazy
-from agentmem.base.types import Hit, Memory, Message, Scope
+from agentmem.base.types import EMPTY, Hit, Memory, Message, Scope
 from agentmem.prompt.block import Pointer
 from agentmem.prompt.budget import Budget, make_package
 from agentmem.prompt.build import (
@@ -110,11 +110,11 @@ class Steps:
             self.timings_ms[name] = round(self.timings_ms.get(name, 0.0) + spent, 3)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Context:
     """A built context. `messages` is what to send."""
 
-    messages: list[dict[str, Any]]
+    messages: list[dict[str, Any]] = field(default_factory=list)
     text: str | None = None
     """The block as it is sent; None where there is none."""
     shows_knowledge: bool = False
@@ -136,11 +136,6 @@ class Context:
         return self.counted.value
 
     @property
-    def plan(self) -> ContextPlan | None:
-        """The whole request, counted."""
-        return self.planned.value
-
-    @property
     def snapshot(self) -> Snapshot | None:
         return self.traced.value
 
@@ -152,14 +147,13 @@ class Context:
     @property
     def degradations(self) -> list[str]:
         """What did not work, in words; the plan is made for it, which may be one of them."""
-        _ = self.plan
+        _ = self.planned.value
         return list(self.steps.degradations)
 
     @property
     def budget(self) -> Budget | None:
-        if self.resent is not None:
-            return self.resent
-        return None if self.plan is None else self.plan.budget
+        plan = self.planned.value
+        return self.resent or (None if plan is None else plan.budget)
 
     @property
     def estimated_tokens(self) -> int:
@@ -362,35 +356,22 @@ class Scale:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recollection:
-    """What memory has for a turn: who the user is, and what the queries find."""
+@dataclass(slots=True, kw_only=True, eq=False)
+class Build(Context):
+    """A context while the steps of a turn fill it in, each from what those before it found."""
 
-    secret: bytes | None
+    ask: Ask
+    scale: Scale
+    at: datetime
+    secret: bytes | None = None
     """What the boundary of a block is made from; without it there is no block."""
-    queries: tuple[str, ...]
-    profile: tuple[Memory, ...]
-    recalled: Recalled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+    profile: tuple[Memory, ...] = ()
+    recalled: Recalled = Recalled()
+    chosen: Chosen = field(default_factory=Chosen)
     """What is offered to the block, in order, of the `hits` that were looked at."""
-
-    chosen: Chosen
-    hits: tuple[Hit, ...]
-    room: Room
-    factors: Mapping[str, float]
-    reasons: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
-    """The block as it is sent, and its exact account once somebody asks."""
-
-    text: str | None
-    shows_knowledge: bool
-    built: Lazy[BuiltBlock]
+    factors: Mapping[str, float] = field(default_factory=lambda: EMPTY)
+    reasons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    room: Room = field(default_factory=Room)
 
 
 def measure(runtime: Runtime, ask: Ask) -> Scale:
@@ -416,48 +397,45 @@ def window_not_known(tokenizer: Tokenizer) -> str:
     )
 
 
-def room_of(ask: Ask, scale: Scale, steps: Steps) -> Room:
+def room_of(build: Build) -> Room:
     """What the block may take. Far from the window's end that is known without counting a token;
     nearer, the longest messages are counted until it is known."""
-    tokenizer, asked, budget = scale.tokenizer, ask.messages.asked, ask.config.budget
+    ask, scale, tokenizer = build.ask, build.scale, build.scale.tokenizer
+    budget, asked = ask.config.budget, ask.messages.asked
     budgets = {
         "preference_budget": budget.preferences,
         "knowledge_budget": budget.knowledge,
         "working_budget": budget.working,
     }
+    if scale.open:
+        # Who sends so much to a window nobody knows has the room for it, until it is refused.
+        return whole_room(**budgets)
+    tool_tokens = _tool_tokens(ask, tokenizer)
+    tokens = tokenizer.messages_at_most(ask.messages)
+    systems = [at for at, one in enumerate(ask.messages) if one.get("role") in SYSTEM_ROLES]
 
-    def measure() -> Room:
-        if scale.open:
-            # Who sends so much to a window nobody knows has the room for it, until it is refused.
-            return whole_room(**budgets)
-        tool_tokens = _tool_tokens(ask, tokenizer)
-        tokens = tokenizer.messages_at_most(ask.messages)
-        systems = [at for at, one in enumerate(ask.messages) if one.get("role") in SYSTEM_ROLES]
+    def beside() -> Room:
+        """The room beside messages that cost so many tokens each."""
+        query = 0 if asked is None else tokens[asked]
+        system = sum([tokens[at] for at in systems])
+        return room_for(
+            window_tokens=scale.window_tokens,
+            reserve_tokens=scale.reserve_tokens,
+            system_tokens=system + tool_tokens,
+            query_tokens=query,
+            other_tokens=0 if ask.trim else sum(tokens) - system - query,
+            **budgets,
+        )
 
-        def beside() -> Room:
-            """The room beside messages that cost so many tokens each."""
-            query = 0 if asked is None else tokens[asked]
-            system = sum([tokens[at] for at in systems])
-            return room_for(
-                window_tokens=scale.window_tokens,
-                reserve_tokens=scale.reserve_tokens,
-                system_tokens=system + tool_tokens,
-                query_tokens=query,
-                other_tokens=0 if ask.trim else sum(tokens) - system - query,
-                **budgets,
-            )
-
-        room, counted, more = beside(), 0, COUNTED_FIRST
-        longest: list[int] = []
-        while not room.full and counted < len(tokens):
-            longest = longest or sorted(range(len(tokens)), key=tokens.__getitem__, reverse=True)
-            for at in longest[counted : counted + more]:
-                tokens[at] = tokenizer.count_message(ask.messages[at])
-            counted, more = counted + more, 2 * more
-            room = beside()
-        return room
-
-    return steps.run("budget", measure, Room())
+    room, counted, more = beside(), 0, COUNTED_FIRST
+    longest: list[int] = []
+    while not room.full and counted < len(tokens):
+        longest = longest or sorted(range(len(tokens)), key=tokens.__getitem__, reverse=True)
+        for at in longest[counted : counted + more]:
+            tokens[at] = tokenizer.count_message(ask.messages[at])
+        counted, more = counted + more, 2 * more
+        room = beside()
+    return room
 
 
 def _tool_tokens(ask: Ask, tokenizer: Tokenizer) -> int:
@@ -466,20 +444,11 @@ def _tool_tokens(ask: Ask, tokenizer: Tokenizer) -> int:
     return tokenizer.count_messages([], tools=ask.tools) - tokenizer.count_messages([])
 
 
-def pack_request(
-    ask: Ask,
-    built: BuiltBlock,
-    scale: Scale,
-    steps: Steps,
-    *,
-    offered: int,
-    now: datetime,
-) -> ContextPlan | None:
-    """The whole request, counted, and trimmed if it may be; of `offered` memories."""
-    if ask.messages.asked is None:
-        return None
-    tokenizer, window, reserve = scale.tokenizer, scale.window_tokens, scale.reserve_tokens
-    packages = packages_of(built)
+def pack_request(build: Build) -> ContextPlan:
+    """The whole request, counted, and trimmed if it may be."""
+    ask, scale, tokenizer = build.ask, build.scale, build.scale.tokenizer
+    window, reserve = scale.window_tokens, scale.reserve_tokens
+    packages = packages_of(build.built)
     if tools := _tool_tokens(ask, tokenizer):
         packages.append(make_package("tool-schema", id="tool-schema", tokens=tools))
 
@@ -494,8 +463,8 @@ def pack_request(
             reserve_tokens=reserve,
             count_message=count,
             packages=packages,
-            memories_asked=offered,
-            now=now,
+            memories_asked=len(build.chosen.candidates),
+            now=build.at,
             as_they_are=not ask.trim,
         )
         if window_tokens == window:
@@ -506,27 +475,23 @@ def pack_request(
             report=replace(plan.report, limit_tokens=window - reserve),
         )
 
-    def pack() -> ContextPlan:
-        if scale.open:  # everything, however large it is; said where it is more than was assumed
-            needed = sum(map(count, ask.messages)) + sum(one.tokens for one in packages) + reserve
-            if needed > window:
-                problem = f"{needed:,} tokens are sent though {window_not_known(tokenizer)}"
-                steps.note(problem, known=True)
-            return packed(max(window, needed))
-        try:
-            plan = packed(window)
-        except FixedContentTooLarge as error:
-            if scale.sure and tokenizer.corrected(error.needed_tokens) > tokenizer.limits.window:
-                raise
-            steps.note(f"what must be sent leaves too little room: {error}")
-            return packed(error.needed_tokens + reserve)
-        too_large = None if ask.trim else _too_large(plan)
-        if too_large is not None:
-            steps.note(f"the messages alone do not fit the window: {too_large}")
-        return plan
-
-    # Nothing that is sent waits for a plan that trims nothing.
-    return steps.run("pack" if ask.trim else "plan", pack, None, raises=BudgetError)
+    if scale.open:  # everything, however large it is; said where it is more than was assumed
+        needed = sum(map(count, ask.messages)) + sum(one.tokens for one in packages) + reserve
+        if needed > window:
+            problem = f"{needed:,} tokens are sent though {window_not_known(tokenizer)}"
+            build.steps.note(problem, known=True)
+        return packed(max(window, needed))
+    try:
+        plan = packed(window)
+    except FixedContentTooLarge as error:
+        if scale.sure and tokenizer.corrected(error.needed_tokens) > tokenizer.limits.window:
+            raise
+        build.steps.note(f"what must be sent leaves too little room: {error}")
+        return packed(error.needed_tokens + reserve)
+    too_large = None if ask.trim else _too_large(plan)
+    if too_large is not None:
+        build.steps.note(f"the messages alone do not fit the window: {too_large}")
+    return plan
 
 
 def _too_large(plan: ContextPlan) -> FixedContentTooLarge | None:
@@ -540,55 +505,38 @@ def _too_large(plan: ContextPlan) -> FixedContentTooLarge | None:
     return FixedContentTooLarge(needed_tokens=needed, limit_tokens=limit, items=items)
 
 
-def trace_of(
-    ask: Ask,
-    found: Recollection,
-    choice: Choice,
-    filled: Filled,
-    *,
-    planned: Lazy[ContextPlan | None],
-    scale: Scale,
-    steps: Steps,
-    created_at: datetime,
-    snapshot_id: str,
-    message_id: str,
-) -> Snapshot | None:
+def trace_of(build: Build, plan: ContextPlan | None) -> Snapshot:
     """What was looked at for a turn, and what became of it."""
-    built, plan = filled.built.value, planned.value
-
-    def snapshot() -> Snapshot:
-        return Snapshot(
-            id=snapshot_id,
-            message_id=message_id,
-            created_at=created_at,
-            scope=ask.scope,
-            model=ask.model,
-            query=found.queries[0] if found.queries else "",
-            window_tokens=scale.tokenizer.limits.window,
-            reserve_tokens=scale.tokenizer.reserve.total,
-            estimated_tokens=plan.budget.used_tokens if plan else 0,
-            settings=_settings(ask.config, offered=len(choice.reasons)),
-            parts=parts_of_request(plan),
-            looked_at=(
-                *looked_at_knowledge(
-                    choice.hits,
-                    choice.chosen.passed_over,
-                    built,
-                    factors=choice.factors,
-                    reasons=choice.reasons,
-                    merits=choice.chosen.merits,
-                ),
-                *looked_at_profile(found.profile, built, heard=ask.heard),
-                *looked_at_messages(plan),
-            ),
-            message=built.text or "",
-            warnings=(*scale.notes, *(w.text for w in (plan.budget.warnings if plan else ()))),
-            degradations=tuple(steps.degradations),
-            timings_ms=dict(steps.timings_ms),
-            cached=found.recalled.how == "cached",
-        )
-
-    return steps.run("trace", snapshot, None)
+    ask, scale, chosen = build.ask, build.scale, build.chosen
+    built = build.built
+    found = looked_at_knowledge(
+        build.hits,
+        chosen.passed_over,
+        built,
+        factors=build.factors,
+        reasons=build.reasons,
+        merits=chosen.merits,
+    )
+    told = looked_at_profile(build.profile, built, heard=ask.heard)
+    return Snapshot(
+        id=build.snapshot_id,
+        message_id=build.message_id,
+        created_at=build.at,
+        scope=ask.scope,
+        model=ask.model,
+        query=build.query,
+        window_tokens=scale.tokenizer.limits.window,
+        reserve_tokens=scale.tokenizer.reserve.total,
+        estimated_tokens=plan.budget.used_tokens if plan else 0,
+        settings=_settings(ask.config, offered=len(build.reasons)),
+        parts=parts_of_request(plan),
+        looked_at=(*found, *told, *looked_at_messages(plan)),
+        message=built.text or "",
+        warnings=(*scale.notes, *(w.text for w in (plan.budget.warnings if plan else ()))),
+        degradations=tuple(build.steps.degradations),
+        timings_ms=dict(build.steps.timings_ms),
+        cached=build.recalled.how == "cached",
+    )
 
 
 def _settings(config: LoopConfig, *, offered: int) -> dict[str, Any]:

@@ -148,10 +148,18 @@ class LoopRun:
     memory: Host | None
     model: Model
     config: LoopConfig
+    given: list[Any]
+    scope: Scope
+    own_tools: list[Tool]
+    pages: tuple[Page, ...]
     on_status: Callable[[Status], Awaitable[None] | None] | None
     on_chunk: Callable[[str], Awaitable[None] | None] | None
     signal: Any
-    signals: tuple[Signal, ...] = ()
+    signals: tuple[Signal, ...]
+    turn: Turn | None = None
+    working: WorkingMemory | None = None
+    tools: list[Tool] = field(default_factory=list)
+    schemas: list[dict[str, Any]] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
     outcomes: list[ToolOutcome] = field(default_factory=list)
     usage: Counter[str] = field(default_factory=Counter)
@@ -160,30 +168,24 @@ class LoopRun:
     heard: list[str] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
     degradations: list[str] = field(default_factory=list)
-    tools: list[Tool] = field(default_factory=list)
-    own_tools: list[Tool] = field(default_factory=list)
     sources: list[Citation] = field(default_factory=list)
     """What has a number in this turn: the reference's sources, then those of the web tool."""
-    working: WorkingMemory | None = None
     limit_tokens: int | None = None
-    resent: Budget | None = None
 
-    async def run(
-        self, given: list[Any], tools: list[Tool], pages: tuple[Page, ...], scope: Scope
-    ) -> AgentLoopResult:
+    async def run(self) -> AgentLoopResult:
         began = time.perf_counter()
         if self.memory is not None:
-            require_named(self.memory, scope, self.config)
+            require_named(self.memory, self.scope, self.config)
         await self._say("ready", "memory is off" if self.memory is None else "memory is ready")
-        self.tools = tools
-        turn: Turn | None = None
+        self._use_tools(self.own_tools)
         answer, error = "", ""
         why: Why = "answered"
         try:
-            with turn_of(scope, self.sources):
-                turn = await self._turn(given, tools, scope)
-                self.sources += turn.citations if turn is not None else ()
-                answer, why = await self._answer(turn, given)
+            with turn_of(self.scope, self.sources):
+                if self.memory is not None:
+                    self.turn = await self._begin(self.memory)
+                self.sources += self.turn.citations if self.turn is not None else ()
+                answer, why = await self._answer()
         except Stopped:
             answer, why, error = "".join(self.heard), "stopped", STOPPED
             await self._say("stopped", "stopped; what was learned is kept")
@@ -191,67 +193,46 @@ class LoopRun:
             answer, error = "".join(self.heard), f"{type(raised).__name__}: {raised}"
             raise
         finally:
-            self._finish(turn, answer, pages, scope, error=error, began=began)
+            self._finish(answer, error=error, began=began)
         if self.memory is not None and self.config.learn.auto_index:
-            await self._say("indexing", "the turn is kept in the background", pages=len(pages))
+            await self._say("indexing", "the turn is kept in the background", pages=len(self.pages))
         await self._say("answer", f"{len(answer):,} characters", why=why)
-        return self._result(turn, given, answer, why)
+        return self._result(answer, why)
 
     # -- before ------------------------------------------------------------------------
 
-    async def _turn(self, given: list[Any], tools: list[Tool], scope: Scope) -> Turn | None:
-        memory = self.memory
-        if memory is None:
-            return None
-
+    async def _begin(self, memory: Host) -> Turn | None:
+        """The turn, built on a thread; stopped meanwhile, what the user said is kept."""
         made: list[Turn] = []
-        begun: list[bool] = []
-        left, handing = threading.Event(), threading.Lock()
+        begun, left = False, threading.Event()
+
+        def end_what_is_left() -> None:
+            with contextlib.suppress(IndexError):  # whoever comes second finds it gone
+                made.pop().done(error=STOPPED)
 
         def build() -> Turn:
             try:
-                return make()
+                turn = self._make_turn(memory)
+                made.append(turn)
+                if left.is_set():
+                    end_what_is_left()
+                return turn
             finally:
                 memory.under_way.end()
 
         async def building() -> Turn:
-            begun.append(True)
+            nonlocal begun
+            begun = True
             memory.under_way.begin()
             return await in_thread(build)
-
-        def make() -> Turn:
-            if self.model.name in memory.runtime.without_tools:
-                self.config = replace(self.config, memory_tools=False)
-            self.working = self._open_working(memory, scope)
-            self.own_tools = tools
-            self.tools = self._all_tools(tools)
-            turn = Turn(
-                memory,
-                given,
-                model=self.model.name,
-                tools=[tool.definition() for tool in self.tools],
-                scope=scope,
-                config=self.config,
-                trim=True,
-                working=self.working,
-                signals=self.signals,
-            )
-            with handing:
-                made.append(turn)
-                late = left.is_set()
-            if late:
-                turn.done(error=STOPPED)
-            return turn
 
         try:
             turn = await unless_stopped(building(), self.signal)
         except (Stopped, asyncio.CancelledError):
-            with handing:  # whoever comes second keeps what the user said
-                left.set()
-            for turn in made:
-                turn.done(error=STOPPED)
+            left.set()
+            end_what_is_left()
             if not begun:
-                self._keep_said(memory, given, scope)
+                self._keep_said(memory)
             raise
         except BudgetError:
             raise
@@ -262,65 +243,76 @@ class LoopRun:
             await self._say("preferences", preference.text, id=preference.id, type=preference.type)
         if self.on_status is None:
             return turn  # nobody asks what it costs
+        shown = len(turn.citations)
         await self._say(
             "context",
-            f"{len(turn.citations)} {'memory' if len(turn.citations) == 1 else 'memories'} "
+            f"{shown} {'memory' if shown == 1 else 'memories'} "
             f"in {turn.context.built.tokens:,} tokens",
             snapshot_id=turn.snapshot_id,
             degradations=tuple(turn.degradations),
         )
         return turn
 
-    def _keep_said(self, memory: Host, given: list[Any], scope: Scope) -> None:
+    def _make_turn(self, memory: Host) -> Turn:
+        if self.model.name in memory.runtime.without_tools:
+            self.config = replace(self.config, memory_tools=False)
+        self.working = self._open_working(memory)
+        if self.working is not None and self.config.memory_tools and self.model.name != EXTRACTIVE:
+            taken = {tool.name for tool in self.own_tools}  # a caller's name wins
+            ours = self.working.tools(save=self.config.memory_save_tool)
+            self._use_tools([*self.own_tools, *(tool for tool in ours if tool.name not in taken)])
+        return Turn(
+            memory,
+            self.given,
+            model=self.model.name,
+            tools=self.schemas,
+            scope=self.scope,
+            config=self.config,
+            trim=True,
+            working=self.working,
+            signals=self.signals,
+        )
+
+    def _use_tools(self, tools: list[Tool]) -> None:
+        self.tools, self.schemas = tools, [tool.definition() for tool in tools]
+
+    def _keep_said(self, memory: Host) -> None:
         """Keep what the user said in a turn that was stopped before it began."""
         if not self.config.learn.auto_index:
             return
         try:
-            runtime = memory.runtime
-            now = runtime.now()
-            said = {"role": "user", "content": text_of(given[-1]), "created_at": now.isoformat()}
-            session = session_of(scope, now)
-            runtime.indexer.enqueue_messages([said], session=session, scope=scope)
+            runtime, now, said = memory.runtime, memory.clock.now(), text_of(self.given[-1])
+            message = {"role": "user", "content": said, "created_at": now.isoformat()}
+            session = session_of(self.scope, now)
+            runtime.indexer.enqueue_messages([message], session=session, scope=self.scope)
         except Exception as error:  # noqa: BLE001 - stopping goes on
             self._degrade(f"what was said was not kept: {type(error).__name__}: {error}")
 
-    def _open_working(self, memory: Host, scope: Scope) -> WorkingMemory | None:
+    def _open_working(self, memory: Host) -> WorkingMemory | None:
         try:
-            return working_for(memory, scope=scope, model=self.model.name, config=self.config)
+            model, config = self.model.name, self.config
+            return working_for(memory, scope=self.scope, model=model, config=config)
         except Exception as error:  # noqa: BLE001 - tools run without it
             self._degrade(f"working memory failed: {type(error).__name__}: {error}")
             return None
 
-    def _all_tools(self, tools: list[Tool]) -> list[Tool]:
-        """The caller's tools and those that read the memory; a caller's name wins."""
-        if self.working is None or not self.config.memory_tools or self.model.name == EXTRACTIVE:
-            return tools
-        taken = {tool.name for tool in tools}
-        ours = self.working.tools(save=self.config.memory_save_tool)
-        return [*tools, *(tool for tool in ours if tool.name not in taken)]
-
     # -- the model and its tools ---------------------------------------------------------
 
-    async def _answer(self, turn: Turn | None, given: list[Any]) -> tuple[str, Why]:
-        base = list(turn.messages if turn is not None else given)
+    async def _answer(self) -> tuple[str, Why]:
         # The first call may find out that the model takes no tools.
-        reply: ModelAnswer | None = await self._first(turn, base)
-        schemas = [tool.definition() for tool in self.tools]
+        reply: ModelAnswer | None = await self._first()
         runner = ToolRunner(
             self.tools, self.working, timeout_seconds=self.config.tool_timeout_seconds
         )
         try:
             for _ in range(self.config.max_iterations):
-                reply = reply or await self._ask(turn, base, schemas)
+                reply = reply or await self._ask()
                 if not reply.tool_calls:
                     return reply.text, "answered"
                 self.steps.append(reply.message)
                 self.heard = []
-                await self._say(
-                    "tool",
-                    ", ".join(call["function"]["name"] for call in reply.tool_calls),
-                    calls=reply.tool_calls,
-                )
+                names = ", ".join(call["function"]["name"] for call in reply.tool_calls)
+                await self._say("tool", names, calls=reply.tool_calls)
                 await self._run_tools(runner, reply.tool_calls)
                 reply = None
         finally:
@@ -328,25 +320,24 @@ class LoopRun:
         await self._say("limit", f"{self.config.max_iterations} rounds of tools are used up")
         self.steps.append({"role": "user", "content": BEST_ANSWER})
         # The tools stay in the request: some providers refuse their calls in the history without.
-        reply = await self._ask(turn, base, schemas, tools_off=True)
+        reply = await self._ask(tools_off=True)
         self.steps.pop()
         return reply.text, "limit"
 
-    async def _first(self, turn: Turn | None, base: list[Any]) -> ModelAnswer:
+    async def _first(self) -> ModelAnswer:
         """The first reply; a model that refuses tools is asked again without those of memory."""
-        schemas = [tool.definition() for tool in self.tools]
         try:
-            return await self._ask(turn, base, schemas)
+            return await self._ask()
         except Exception as error:
             ours = len(self.tools) - len(self.own_tools)
             if self.heard or self.memory is None or not ours or not refuses_tools(error):
                 raise
         self.iterations -= 1
         self.config = replace(self.config, memory_tools=False)
-        self.tools = self.own_tools
-        if turn is not None:
-            self.working = self._open_working(self.memory, turn.scope)
-        reply = await self._ask(turn, base, [tool.definition() for tool in self.tools])
+        self._use_tools(self.own_tools)
+        if self.turn is not None:
+            self.working = self._open_working(self.memory)
+        reply = await self._ask()
         self.memory.runtime.without_tools.add(self.model.name)
         self._degrade(
             f"{self.model.name or 'the model'} takes no tools, so those of the memory are left "
@@ -373,45 +364,42 @@ class LoopRun:
         self.outcomes += outcomes
         self.steps += [dict(outcome.message) for outcome in outcomes]
 
-    async def _ask(
-        self,
-        turn: Turn | None,
-        base: list[Any],
-        schemas: Sequence[Mapping[str, Any]],
-        *,
-        tools_off: bool = False,
-    ) -> ModelAnswer:
+    async def _ask(self, *, tools_off: bool = False) -> ModelAnswer:
         self.iterations += 1
-        self.sent = self._fit(turn, [*base, *self.steps], schemas)
+        self.sent = self._fitting()
         await self._say("model", f"asking {self.model.name or 'the model'}", round=self.iterations)
         try:
-            reply = await self._send(schemas, tools_off=tools_off)
+            reply = await self._send(tools_off=tools_off)
         except Exception as error:
             if self.heard or trouble_of(error) != "too long":
                 raise
-            self._pack_smaller(error, base, schemas)
-            if turn is not None and self.first_prompt_tokens is None:
+            resent = self._pack_smaller(error)
+            if self.turn is not None and self.first_prompt_tokens is None:
                 # The provider's count is compared with what was sent, not with what was refused.
-                turn.context.resent = self.resent
+                self.turn.context.resent = resent
             try:
-                reply = await self._send(schemas, tools_off=tools_off)
+                reply = await self._send(tools_off=tools_off)
             except Exception as again:
                 if trouble_of(again) != "too long":
                     raise
-                raise self._too_long(again, schemas) from again
+                raise self._too_long(again) from again
         counts = read_usage(reply.usage)
         if self.first_prompt_tokens is None:
             self.first_prompt_tokens = counts.get("prompt")
         self.usage.update({f"{name}_tokens": tokens for name, tokens in counts.items()})
         return reply
 
-    async def _send(self, schemas: Sequence[Mapping[str, Any]], *, tools_off: bool) -> ModelAnswer:
+    def _messages(self) -> list[Any]:
+        """What the conversation has come to."""
+        return [*(self.given if self.turn is None else self.turn.messages), *self.steps]
+
+    async def _send(self, *, tools_off: bool) -> ModelAnswer:
         """The model's reply to what is packed; a rate limit is waited for a few times."""
         for attempt in range(1, RETRIES + 2):
             self.heard = []
             ask = self.model(
                 self.sent,
-                tools=schemas,
+                tools=self.schemas,
                 tools_off=tools_off,
                 on_chunk=self._hear if self.on_chunk is not None else None,
             )
@@ -433,28 +421,27 @@ class LoopRun:
         if self.on_chunk is not None:
             await awaited(self.on_chunk(text))
 
-    def _fit(
-        self, turn: Turn | None, messages: list[Any], schemas: Sequence[Mapping[str, Any]]
-    ) -> list[Any]:
-        """`messages` if they fit the window, else without the oldest of them."""
+    def _fitting(self) -> list[Any]:
+        """The messages if they fit the window, else without the oldest of them."""
+        messages = self._messages()
         small = self.limit_tokens is not None
-        if not small and (turn is None or not self.steps or self.memory is None):
+        if not small and (self.turn is None or not self.steps):
             return messages
         try:
             tokenizer = self._tokenizer()
             if not (small or tokenizer.window_known or not self.model.name):
                 return messages  # nobody knows what fits until the model refuses
             limit = tokenizer.available_tokens if self.limit_tokens is None else self.limit_tokens
-            limit = max(1, limit - tokenizer.count_messages([], tools=schemas))
+            limit = max(1, limit - tokenizer.count_messages([], tools=self.schemas))
             if sum(map(tokenizer.count_message, messages)) <= limit:
                 return messages
-            return list(self._trimmed(messages, limit, tokenizer).messages)
+            return list(self._trimmed(limit, tokenizer).messages)
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
             self._degrade(f"the steps were not trimmed: {type(error).__name__}: {error}")
             return messages
 
-    def _trimmed(self, messages: list[Any], limit: int, tokenizer: Tokenizer) -> TrimPlan:
-        dicts = Conversation(messages).messages
+    def _trimmed(self, limit: int, tokenizer: Tokenizer) -> TrimPlan:
+        dicts = Conversation(self._messages()).messages
         return trim(
             dicts,
             limit,
@@ -463,46 +450,40 @@ class LoopRun:
             current=last_question(dicts[: len(dicts) - len(self.steps)]),
         )
 
-    def _pack_smaller(
-        self, error: Exception, base: list[Any], schemas: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def _pack_smaller(self, error: Exception) -> Budget:
         """Learn from a refusal how much the model takes, and pack that; raise if nothing can go."""
-        tokenizer, figures = self._tokenizer(), figures_of(error)
-        estimated = self._count(schemas)
+        tokenizer, estimated = self._tokenizer(), self._count()
+        reserve, before = tokenizer.reserve.total, self.sent
         self.limit_tokens = repack_limit(
-            figures, estimated_tokens=estimated, reserve_tokens=tokenizer.reserve.total
+            figures_of(error), estimated_tokens=estimated, reserve_tokens=reserve
         )
         if self.memory is not None and self.model.name:
             with contextlib.suppress(Exception):  # only the next turn's count is poorer for it
                 self.memory.runtime.refused(self.model.name, estimated=estimated, error=error)
-        tool_tokens = tokenizer.count_messages([], tools=schemas)
-        room = self.limit_tokens - tool_tokens
-        before = len(self.sent)
+        tool_tokens = tokenizer.count_messages([], tools=self.schemas)
         try:
-            plan = self._trimmed([*base, *self.steps], max(1, room), tokenizer)
-            smaller = list(plan.messages)
+            plan = self._trimmed(max(1, self.limit_tokens - tool_tokens), tokenizer)
         except BudgetError:
-            raise self._too_long(error, schemas) from error
-        if len(smaller) >= before and smaller == self.sent:
-            raise self._too_long(error, schemas) from error
-        self.sent = smaller
-        schemas_sent = make_package("tool-schema", "", id="tool-schema", tokens=tool_tokens)
-        self.resent = tally(
-            [*plan.report.kept, *([schemas_sent] if schemas else ())],
-            window_tokens=tokenizer.available_tokens + tokenizer.reserve.total,
-            reserved_tokens=tokenizer.reserve.total,
-        )
+            raise self._too_long(error) from error
+        if list(plan.messages) == before:
+            raise self._too_long(error) from error
+        self.sent = list(plan.messages)
         self._degrade(
-            f"the model refused the request as too long; it was sent {len(smaller)} of "
-            f"{before} messages"
+            f"the model refused the request as too long; it was sent {len(self.sent)} of "
+            f"{len(before)} messages"
         )
+        packages = [*plan.report.kept]
+        if self.schemas:
+            packages.append(make_package("tool-schema", "", id="tool-schema", tokens=tool_tokens))
+        window = tokenizer.available_tokens + reserve
+        return tally(packages, window_tokens=window, reserved_tokens=reserve)
 
-    def _too_long(self, error: Exception, schemas: Sequence[Mapping[str, Any]]) -> RequestTooLong:
+    def _too_long(self, error: Exception) -> RequestTooLong:
         said = clean_line(str(error), limit_characters=300)
-        return RequestTooLong(self.model.name, estimated_tokens=self._count(schemas), said=said)
+        return RequestTooLong(self.model.name, estimated_tokens=self._count(), said=said)
 
-    def _count(self, schemas: Sequence[Mapping[str, Any]]) -> int:
-        return self._tokenizer().count_messages(self.sent, tools=schemas)
+    def _count(self) -> int:
+        return self._tokenizer().count_messages(self.sent, tools=self.schemas)
 
     def _tokenizer(self) -> Tokenizer:
         if self.memory is not None:
@@ -516,16 +497,8 @@ class LoopRun:
 
     # -- afterwards ----------------------------------------------------------------------
 
-    def _finish(
-        self,
-        turn: Turn | None,
-        answer: str,
-        pages: tuple[Page, ...],
-        scope: Scope,
-        *,
-        error: str,
-        began: float,
-    ) -> None:
+    def _finish(self, answer: str, *, error: str, began: float) -> None:
+        turn = self.turn
         if turn is not None:
             turn.outcomes += map(_as_outcome, self.outcomes)
             for outcome in self.outcomes:
@@ -541,17 +514,16 @@ class LoopRun:
             )
         if self.memory is None or not self.config.learn.auto_index:
             return
-        whose = {name: getattr(scope, name) for name in Scope.__slots__}
-        for page in pages:
+        whose = {name: getattr(self.scope, name) for name in Scope.__slots__}
+        for page in self.pages:
             try:
                 url, title, content = read_page(page)
                 self.memory.sources.enqueue_page(content, url, title, **whose)
             except Exception as failed:  # noqa: BLE001 - memory failing never breaks the answer
                 self._degrade(f"a page was not indexed: {type(failed).__name__}: {failed}")
 
-    def _result(
-        self, turn: Turn | None, given: list[Any], answer: str, why: Why
-    ) -> AgentLoopResult:
+    def _result(self, answer: str, why: Why) -> AgentLoopResult:
+        turn = self.turn
         used = turn.citations_for(answer) if turn is not None else ()
         quotes = {citation.memory_id: citation.quote for citation in used if citation.memory_id}
         offered = tuple(
@@ -560,25 +532,31 @@ class LoopRun:
         )
         resolved = resolve_citations(answer, offered)
         last = [{"role": "assistant", "content": answer}] if answer or why != "stopped" else []
-        return AgentLoopResult(
+        result = AgentLoopResult(
             answer=answer,
-            messages=(*given, *self.steps, *last),
+            messages=(*self.given, *self.steps, *last),
             citations=resolved.cited,
             offered=offered,
             cleaned=resolved.text,
             dangling=resolved.missing,
             usage=dict(self.usage),
-            budget=turn.budget if turn is not None else None,
-            snapshot_id=turn.snapshot_id if turn is not None else "",
-            message_id=turn.message_id if turn is not None else "",
-            degradations=(*(turn.degradations if turn is not None else ()), *self.degradations),
+            degradations=tuple(self.degradations),
             tool_calls=tuple(self.outcomes),
-            preferences=turn.preferences if turn is not None else (),
-            taken_back=turn.taken_back if turn is not None else (),
             iterations=self.iterations,
             why=why,
             sent=tuple(self.sent),
-            block=turn.block_text if turn is not None else "",
+        )
+        if turn is None:
+            return result
+        return replace(
+            result,
+            budget=turn.budget,
+            snapshot_id=turn.snapshot_id,
+            message_id=turn.message_id,
+            degradations=(*turn.degradations, *self.degradations),
+            preferences=turn.preferences,
+            taken_back=turn.taken_back,
+            block=turn.block_text,
         )
 
     def _offered(self, answer: str) -> tuple[Citation, ...]:
@@ -665,13 +643,16 @@ async def run_agent_loop(
         memory=manager,
         model=as_model(model, options=model_options, embed=embed),
         config=config or usual,
+        given=[*_said_before(messages), {"role": "user", "content": _goal(goal)}],
+        scope=read_scope(scope, whose),
+        own_tools=_own_tools(tools),
+        pages=tuple(pages),
         on_status=on_status,
         on_chunk=on_chunk,
         signal=signal,
         signals=read_signals(signals),
     )
-    given = [*_said_before(messages), {"role": "user", "content": _goal(goal)}]
-    return await loop.run(given, _own_tools(tools), tuple(pages), read_scope(scope, whose))
+    return await loop.run()
 
 
 def run_agent_loop_sync(

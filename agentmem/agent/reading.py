@@ -7,8 +7,8 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, is_dataclass
-from datetime import datetime, timedelta
 from enum import Enum
 from itertools import islice
 from typing import Any, Literal
@@ -39,6 +39,8 @@ _SPECIAL = re.compile(r"[^\w\s\"'=,:;/<>@!%&~`-]")
 _RECURSIVE = re.compile(r"\(\?(?:R|&|P>|[+-]?\d)")
 
 _Spans = Callable[[str], Iterable[tuple[int, int]]]
+_Shown = dict[int, str]
+"""Matching lines as they are shown, by their number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +49,6 @@ class ResultView:
 
     text: str
     note: str
-
-
-@dataclass(slots=True)
-class _Found:
-    """Matching lines as they are shown; `stopped` at a line when the time was over."""
-
-    shown: list[str] = field(default_factory=list)
-    lines: int = 0
-    stopped: int = 0
 
 
 def grep(text: str, pattern: str) -> ResultView:
@@ -73,84 +66,70 @@ def grep(text: str, pattern: str) -> ResultView:
     if len(pattern) > PATTERN_CHARACTERS:
         raise InvalidInput("grep", pattern, "is too long", remedy="Look for a shorter text.")
     lines = text.removesuffix("\n").split("\n")
-    found, how = _search(lines, pattern, time.monotonic() + LONGEST_SECONDS)
-    note = f"{found.lines:,} matching line{'' if found.lines == 1 else 's'} of {len(lines):,}"
-    return ResultView(text="".join(found.shown), note=f"{note} ({how})" if how else note)
+    shown, how = _search(lines, pattern)
+    note = f"{number(len(shown), 'matching line')} of {len(lines):,}"
+    return ResultView(text="".join(shown.values()), note=f"{note} ({how})" if how else note)
 
 
-def _search(lines: list[str], pattern: str, deadline: float) -> tuple[_Found, str]:
+def _search(lines: list[str], pattern: str) -> tuple[_Shown, str]:
     """What matches, and what had to be done otherwise than asked."""
-    plain = not _SPECIAL.search(pattern)
-    spans = _plain_spans(pattern) if plain else _pattern_spans(pattern, deadline)
+    deadline = time.monotonic() + LONGEST_SECONDS if _SPECIAL.search(pattern) else None
+    plain = _plain_spans(pattern, fold=True)
+    spans = _spans_of(pattern, deadline)
     if spans is None:
-        return _look(
-            lines, _plain_spans(pattern, fold=True)
-        ), "no pattern; looked for as plain text"
-    found = _look(lines, spans)
-    if found.stopped:
-        slow = f"the pattern is too slow, stopped at line {found.stopped:,}"
-        if found.lines:
-            return found, slow
-        found = _look(lines, _plain_spans(pattern, fold=True))
-        return found, f"{slow}; looked for as plain text"
-    if found.lines:
-        return found, ""
-    if plain:
-        folded: _Spans | None = _plain_spans(pattern, fold=True)
-    else:
-        folded = _pattern_spans(pattern, deadline, fold=True)
-    found = _look(lines, folded) if folded is not None else found
-    return found, "upper and lower case taken as equal" if found.lines else ""
+        return _look(lines, plain)[0], "no pattern; looked for as plain text"
+    shown, stopped = _look(lines, spans)
+    if stopped:
+        slow = f"the pattern is too slow, stopped at line {stopped:,}"
+        if shown:
+            return shown, slow
+        return _look(lines, plain)[0], f"{slow}; looked for as plain text"
+    folded = None if shown else _spans_of(pattern, deadline, fold=True)
+    if folded is None:
+        return shown, ""
+    shown, _ = _look(lines, folded)
+    return shown, "upper and lower case taken as equal" if shown else ""
 
 
-def _look(lines: list[str], spans: _Spans) -> _Found:
-    found = _Found()
+def _look(lines: list[str], spans: _Spans) -> tuple[_Shown, int]:
+    """What is shown of the lines that match, and at which line the time was over, if it was."""
+    shown: _Shown = {}
     offset = 0
-    for count, line in enumerate(lines, 1):
+    for at, line in enumerate(lines, 1):
+        is_long = len(line) > LONG_LINE_CHARACTERS
         try:
-            matches = list(islice(spans(line), _MOST_IN_A_LINE if _is_long(line) else 1))
+            matches = list(islice(spans(line), _MOST_IN_A_LINE if is_long else 1))
         except TimeoutError:
-            found.stopped = count
-            return found
+            return shown, at
         if matches:
-            found.lines += 1
-            found.shown += _show(count, line, matches, offset)
+            shown[at] = _around(at, line, matches, offset) if is_long else f"{at}: {line}\n"
         offset += len(line) + 1
-    return found
+    return shown, 0
 
 
-def _show(number: int, line: str, matches: list[tuple[int, int]], offset: int) -> Iterator[str]:
-    if not _is_long(line):
-        yield f"{number}: {line}\n"
-        return
+def _around(number: int, line: str, matches: list[tuple[int, int]], offset: int) -> str:
+    """What stands around each match in a long line."""
+    shown = ""
     shown_to = -1
     for start, end in matches:
         if start < shown_to:
             continue  # it stands in what was shown around the match before
         first = max(start - _CONTEXT_CHARACTERS, 0)
         shown_to = min(end, start + _CONTEXT_CHARACTERS) + _CONTEXT_CHARACTERS
-        yield f"{number}: (character {offset + start}) …{line[first:shown_to]}…\n"
-
-
-def _is_long(line: str) -> bool:
-    return len(line) > LONG_LINE_CHARACTERS
+        shown += f"{number}: (character {offset + start}) …{line[first:shown_to]}…\n"
+    return shown
 
 
 def _plain_spans(wanted: str, *, fold: bool = False) -> _Spans:
-    needle = wanted.lower() if fold else wanted
-
-    def spans(line: str) -> Iterator[tuple[int, int]]:
-        searched = line.lower() if fold else line
-        at = searched.find(needle)
-        while at >= 0:
-            yield at, at + len(needle)
-            at = searched.find(needle, at + len(needle))
-
-    return spans
+    plain = re.compile(re.escape(wanted), re.IGNORECASE if fold else 0)
+    return lambda line: map(re.Match.span, plain.finditer(line))
 
 
-def _pattern_spans(pattern: str, deadline: float, *, fold: bool = False) -> _Spans | None:
-    """The matches of a regular expression, or None when it is none."""
+def _spans_of(pattern: str, deadline: float | None, *, fold: bool = False) -> _Spans | None:
+    """Where a line matches, or None for what is no regular expression; without a deadline the
+    pattern is plain text."""
+    if deadline is None:
+        return _plain_spans(pattern, fold=fold)
     if _RECURSIVE.search(pattern):
         return None  # a pattern that calls itself fills the memory before the time is over
     import regex  # type: ignore[import-untyped]
@@ -161,34 +140,23 @@ def _pattern_spans(pattern: str, deadline: float, *, fold: bool = False) -> _Spa
         return None
 
     def spans(line: str) -> Iterator[tuple[int, int]]:
-        if _is_long(line):
-            yield from _windows(compiled, line, deadline)
-        elif match := compiled.search(line, timeout=_left(deadline), concurrent=True):
-            yield match.span()
+        start, last = 0, -1
+        while True:
+            end = min(start + _WINDOW, len(line))
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            for match in compiled.finditer(line, start, end, timeout=left, concurrent=True):
+                at, to = match.span()
+                cut_off = to == end < len(line)  # the next window sees all of it
+                if at > last and not cut_off:
+                    last = at
+                    yield at, to
+            if end == len(line):
+                return
+            start = end - _OVERLAP
 
     return spans
-
-
-def _windows(compiled: Any, line: str, deadline: float) -> Iterator[tuple[int, int]]:
-    start, last = 0, -1
-    while True:
-        end = min(start + _WINDOW, len(line))
-        for match in compiled.finditer(line, start, end, timeout=_left(deadline), concurrent=True):
-            at, to = match.span()
-            cut_off = to == end < len(line)  # the next window sees all of it
-            if at > last and not cut_off:
-                last = at
-                yield at, to
-        if end == len(line):
-            return
-        start = end - _OVERLAP
-
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
 
 
 # ----------------------------------------------------------------------------
@@ -229,38 +197,27 @@ def find_json(text: str, path: str) -> ResultView:
     if not found:
         return ResultView(text="", note=f"no value at {wanted}; {_keys_of(values)}")
     if len(found) == 1:
-        return ResultView(text=_one(found[0]), note="1 value")
+        (one,) = found
+        written = one if isinstance(one, str) else json.dumps(one, ensure_ascii=False, indent=2)
+        return ResultView(text=written, note="1 value")
     lines = "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in found)
     return ResultView(text=lines, note=f"{len(found):,} values{cut}, one a line")
 
 
 def _load(text: str) -> Any:
-    try:
+    """The value a text is, or those of its lines as an array, up to the first that is none."""
+    with suppress(ValueError, RecursionError):
         return json.loads(text)
-    except (ValueError, RecursionError):
-        records = list(_records(text))
+    records: list[Any] = []
+    with suppress(ValueError, RecursionError):
+        for line in filter(str.strip, text.splitlines()):
+            records.append(json.loads(line))  # noqa: PERF401 - what comes before a bad line stays
     if not records:
         raise InvalidInput(
             "json_path", text[:40], "cannot look into a result that is not JSON",
             remedy="Use lines, range or grep.",
         )  # fmt: skip
     return records
-
-
-def _records(text: str) -> Iterator[Any]:
-    """JSON lines as an array, if every line is one value."""
-    for line in text.splitlines():
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except (ValueError, RecursionError):
-                return
-
-
-def _one(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def _keys_of(value: Any) -> str:
@@ -312,11 +269,6 @@ def read_lines(value: Span, text: str) -> tuple[int, int]:
     return start, max(start, end)
 
 
-def line_number(text: str, position: int) -> int:
-    """The number of the line that holds `position`."""
-    return text.count("\n", 0, position) + 1
-
-
 def _read(value: Span, name: str, remedy: str) -> re.Match[str]:
     """What is asked for, however it is written: `newest`, or `first` and what follows it."""
     written = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
@@ -362,19 +314,13 @@ def to_payload(output: object, *, media_type: str = "") -> Payload:
     """
     if isinstance(output, bytes | bytearray | memoryview):
         return from_bytes(bytes(output), media_type=media_type)
-    if output is None:
-        output = ""
-    if isinstance(output, str):
-        text = str(output)
-        kind = media_type or "text/plain"
-        return Payload(data=text.encode(*ENCODING), text=text, form="text", media_type=kind)
-    text, written = _written(output)
-    return Payload(
-        data=text.encode(*ENCODING),
-        text=text,
-        form="json" if written else "text",
-        media_type=media_type or ("application/json" if written else "text/plain"),
-    )
+    form: Form = "text"
+    if isinstance(output, str | None):
+        text = str(output or "")
+    else:
+        text, form = _written(output)
+    kind = media_type or ("application/json" if form == "json" else "text/plain")
+    return Payload(data=text.encode(*ENCODING), text=text, form=form, media_type=kind)
 
 
 def from_bytes(data: bytes, *, media_type: str = "", form: str = "") -> Payload:
@@ -393,9 +339,9 @@ def from_bytes(data: bytes, *, media_type: str = "", form: str = "") -> Payload:
 
 def plain(value: Any) -> Any:
     """`value` as JSON values a store takes: keys are texts, no NaN, no lone surrogate."""
-    text, written = _written(value)
+    text, form = _written(value)
     clean = text.encode("utf-8", "replace").decode("utf-8")
-    if not written:
+    if form != "json":
         return clean
     try:
         return _finite(json.loads(clean), 0)
@@ -415,12 +361,12 @@ def _finite(value: Any, depth: int) -> Any:
     return value
 
 
-def _written(value: object) -> tuple[str, bool]:
-    """`value` as text, and whether that text is JSON."""
+def _written(value: object) -> tuple[str, Form]:
+    """`value` as JSON, or else as Python prints it."""
     try:
-        return json.dumps(value, ensure_ascii=False, default=_jsonable), True
+        return json.dumps(value, ensure_ascii=False, default=_jsonable), "json"
     except Exception:  # noqa: BLE001 - keys, cycles, depth, and whatever a foreign __str__ raises
-        return _printed(value), False
+        return _printed(value), "text"
 
 
 def _printed(value: object) -> str:
@@ -466,7 +412,6 @@ NAME_CHARACTERS = 40
 LINE_CHARACTERS = 200
 _LINE_LENGTHS = (160, 130, 105, 85, 70, 55, 45, 35, 25, 15)
 _CHARACTERS_A_TOKEN = 12
-_ATTEMPTS = 6
 
 
 def stand_in(
@@ -527,14 +472,6 @@ def five_lines(shape: Shape, *, tool: str = "") -> str:
     return "\n".join(lines[:5])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """Where a page ends, and what is sent for it; `end == start` when not even one fitted."""
-
-    end: int
-    content: str
-
-
 def cut_page(
     *,
     start: int,
@@ -543,93 +480,38 @@ def cut_page(
     frame: Callable[[int], str],
     limit_tokens: int,
     count: TokenCounter,
-) -> Cut:
-    """The longest page from `start` found whose content is at most `limit_tokens`.
+) -> tuple[int, str]:
+    """Where the page from `start` ends, and what is sent for it: at most `limit_tokens`.
 
-    `show(start, end)` gives the body, `frame(end)` the line above it. Counters
-    are not additive and may be odd, so every candidate is counted as it would
-    be sent. Where a page must be cut, it is cut after a line end if one is near.
+    `show(start, end)` gives the body, `frame(end)` the line above it, which is
+    left out where both do not fit. Counters are not additive and may be odd, so
+    every candidate is counted as it would be sent. Where a page must be cut, it
+    is cut after a line end if one is near; it ends at `start` when not even one
+    character fitted.
     """
-    left = length - start
-    if left <= 0:
-        content = frame(start)
-        return Cut(end=start, content=content if count(content) <= limit_tokens else "")
 
-    def content_of(size: int) -> str:
+    def framed(size: int) -> str:
         return f"{frame(start + size)}\n{show(start, start + size)}"
 
-    size = min(left, limit_tokens * _CHARACTERS_A_TOKEN)
-    best = 0
-    low, high = 0, size + 1
-    for _ in range(_ATTEMPTS):
-        tokens = count(content_of(size))
-        if tokens <= limit_tokens:
-            best = low = size
-            if size + 1 >= high or tokens >= 0.9 * limit_tokens:
-                break
-        else:
-            high = size
-        guess = size * limit_tokens // max(tokens, 1)
-        size = min(max(guess, low + 1), high - 1)
-        if not low < size < high:
-            break
-    size = best
-    while not size and high > 1:  # the guesses were all too large
-        high //= 2
-        if count(content_of(high)) <= limit_tokens:
-            size = high
-    if size and start + size < length:
-        body = show(start, start + size)
+    def bare(size: int) -> str:
+        return show(start, start + size)
+
+    if start >= length:
+        content = frame(start)
+        return start, content if count(content) <= limit_tokens else ""
+    for content_of in (framed, bare):
+        size = min(length - start, limit_tokens * _CHARACTERS_A_TOKEN)
+        while size and (tokens := count(content_of(size))) > limit_tokens:
+            size = min(size * limit_tokens // tokens, size * 19 // 20)
+        if not size:
+            continue
+        body = bare(size)
         line_end = body.rfind("\n") + 1
-        near = line_end > 0.6 * len(body) and len(body) == size
+        near = line_end > 0.6 * len(body) and len(body) == size < length - start
         if near and count(content_of(line_end)) <= limit_tokens:
             size = line_end
-    if size:
-        return Cut(end=start + size, content=content_of(size))
-    return _bare(start, left, show, limit_tokens, count)
-
-
-def _bare(
-    start: int, left: int, show: Callable[[int, int], str], limit: int, count: TokenCounter
-) -> Cut:
-    """A page without the line above it, for limits so small that it does not fit."""
-    size = min(left, limit)
-    while size and count(show(start, start + size)) > limit:
-        size //= 2
-    return Cut(end=start + size, content=show(start, start + size) if size else "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """What eviction needs to know of a stored result."""
-
-    id: str
-    bytes: int
-    last_read_at: datetime
-    pinned: bool = False
-
-
-def plan_eviction(
-    results: Sequence[Stored],
-    *,
-    at: datetime,
-    max_age: timedelta | None = None,
-    max_bytes: int | None = None,
-) -> tuple[Stored, ...]:
-    """The results to let go: those not read for `max_age`, then the least recently read.
-
-    Pinned ones are never among them, though their bytes count (W3). What is
-    left is at most `max_bytes`, unless the pinned ones alone are more.
-    """
-    order = sorted((r for r in results if not r.pinned), key=lambda r: (r.last_read_at, r.id))
-    held = sum(result.bytes for result in results)
-    gone = []
-    for result in order:
-        too_old = max_age is not None and at - result.last_read_at > max_age
-        if too_old or (max_bytes is not None and held > max_bytes):
-            gone.append(result)
-            held -= result.bytes
-    return tuple(gone)
+        return start + size, content_of(size)
+    return start, ""
 
 
 _WAYS = ("range", "lines", "grep", "json_path")
@@ -708,27 +590,27 @@ def turn_page(
     def show(first: int, last: int) -> str:
         return sendable(chosen.text_of(first, last))
 
-    cut = cut_page(
+    end, content = cut_page(
         start=start, length=chosen.length, show=show, frame=frame, limit_tokens=limit_tokens,
         count=count,
     )  # fmt: skip
-    if cut.end == start < chosen.length:
+    if end == start < chosen.length:
         return refuse(
             asked, "The token limit is too small to read.", limit_tokens=limit_tokens, count=count
         )
-    text = chosen.text_of(start, cut.end)
+    text = chosen.text_of(start, end)
     return ResultPage(
         id=asked.id,
-        content=cut.content,
-        tokens=count(cut.content),
+        content=content,
+        tokens=count(content),
         text=text,
-        data=text.encode(*ENCODING) if chosen.data is None else chosen.data[start : cut.end],
+        data=text.encode(*ENCODING) if chosen.data is None else chosen.data[start:end],
         start=start,
-        end=cut.end,
+        end=end,
         total=chosen.length,
         unit="character" if chosen.data is None else "byte",
-        next=asked.arguments(cut.end) if cut.end < chosen.length else None,
-        whole=start == 0 and cut.end == chosen.length,
+        next=asked.arguments(end) if end < chosen.length else None,
+        whole=start == 0 and end == chosen.length,
     )
 
 
@@ -771,8 +653,8 @@ def _part(text: str, begin: int, end: int) -> _Selected:
         if first == last:
             size = f"{number(len(text), 'character')}, {number(lines, 'line')}"
             return f"nothing there, the text has {size}"
-        top = line_number(text, begin + first)
-        bottom = line_number(text, max(begin + last - 1, 0))
+        top = text.count("\n", 0, begin + first) + 1
+        bottom = text.count("\n", 0, max(begin + last - 1, 0)) + 1
         return (
             f"characters {begin + first}-{begin + last} of {len(text)}, "
             f"lines {top}-{bottom} of {lines}"

@@ -11,13 +11,12 @@ import warnings
 from collections import ChainMap, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agentmem.agent.context import Recalled, Recaller
+from agentmem.agent.context import Recaller
 from agentmem.base.config import EXTRACTIVE, LoopConfig
 from agentmem.base.errors import NAME_THE_USER, AgentMemWarning
 from agentmem.base.filters import Selection
@@ -27,6 +26,7 @@ from agentmem.base.types import LEARN_CITED, LEARN_WORKFLOW, Hit, Memory, Scope
 from agentmem.living.preferences import PreferenceStore
 from agentmem.prompt.build import is_only_asked
 from agentmem.prompt.query import FEW_WORDS, asked_text, read_queries
+from agentmem.prompt.strip import fingerprints
 from agentmem.search.parts import changes_of
 from agentmem.text.detect import is_need
 from agentmem.tokens.counter import Correction, Corrections, Tokenizer
@@ -74,6 +74,10 @@ SHOWN_BLOCKS = 50
 """The echoes of so many blocks are recognised when an answer is remembered."""
 
 
+Lesson = Callable[[Corrections], object]
+"""Teaches corrections what one call showed: what the provider counted, or what it refused."""
+
+
 class Runtime:
     """Made by the first turn of a memory and closed with it."""
 
@@ -90,12 +94,11 @@ class Runtime:
         self._shown: deque[tuple[Scope, Lazy[dict[bytes, None]]]] = deque(maxlen=SHOWN_BLOCKS)
         self._tidied: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=3_600)
         self._warned: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=60)
-        self._warned_of_nameless = False
         self._lock = threading.Lock()
         self._closed = False
         self._saved: dict[str, Correction] = {}
         self._unsaved: list[Lesson] = []
-        self._assumed: set[str] = set()
+        self._said: set[str] = set()
         self.without_tools: set[str] = set()
         """The models that refused the tools of the memory."""
         self.problems: tuple[str, ...] = ()
@@ -106,18 +109,22 @@ class Runtime:
         from agentmem.sources.background import MESSAGES, PAGE, SNAPSHOT, Worker
 
         worker = Worker(self.memory.store, clock=self.memory.clock)
-        worker.handle("observed", self._observe)
-        worker.handle("usage", self._count_use)
-        worker.handle("judge", self._judge)
-        worker.handle("learn", self._learn)
-        worker.handle("consolidate", self._consolidate)
-        worker.handle("evict", self._evict)
-        worker.handle(LEARN_CITED, self._learn_cited)
-        worker.handle(LEARN_WORKFLOW, self._learn_workflow)
-        # What an earlier process left is done also where nobody has asked for these yet.
-        worker.handle(PAGE, self._index_page)
-        worker.handle(MESSAGES, self._index_messages)
-        worker.handle(SNAPSHOT, self._write_trace)
+        # What an earlier process left is done also where nobody has asked for these parts yet.
+        jobs: dict[str, Callable[[Mapping[str, Any], Scope], Any]] = {
+            "observed": self._observe,
+            "usage": self._count_use,
+            "judge": lambda _, scope: self.settler.judge_new(scope),
+            "learn": self._learn,
+            "consolidate": self._consolidate,
+            "evict": self._evict,
+            LEARN_CITED: lambda payload, scope: self.predictions.learn(payload, scope=scope),
+            LEARN_WORKFLOW: lambda payload, scope: self.workflows.learn(payload, scope=scope),
+            PAGE: lambda payload, scope: self.indexer.handle_page(payload, scope=scope),
+            MESSAGES: lambda payload, scope: self.indexer.handle_messages(payload, scope=scope),
+            SNAPSHOT: lambda payload, scope: self.trace.handle(payload, scope=scope),
+        }
+        for kind, job in jobs.items():
+            worker.handle(kind, job)
         worker.when_idle(self.memory.index.keep_up)
         if self._closed:
             worker.close()
@@ -127,18 +134,17 @@ class Runtime:
     def indexer(self) -> Indexer:
         from agentmem.sources.indexer import Indexer
 
-        def note_said(trace: str, ids: Sequence[str], scope: Scope) -> None:
-            self.trace.note_said(trace, ids, scope=scope)
-
-        return Indexer(self.memory, worker=self.worker, note_said=note_said)
+        return Indexer(
+            self.memory,
+            worker=self.worker,
+            note_said=lambda trace, ids, scope: self.trace.note_said(trace, ids, scope=scope),
+        )
 
     @cached_property
     def trace(self) -> Trace:
-        from agentmem.agent.trace import Retention, Trace
+        from agentmem.agent.trace import Trace
 
-        said = self.memory.settings
-        kept = Retention(days=said.keep_contexts_days, bytes=said.keep_contexts_bytes)
-        return Trace(self.memory, worker=self.worker, retention=kept)
+        return Trace(self.memory, worker=self.worker)
 
     @cached_property
     def predictions(self) -> Predictions:
@@ -187,13 +193,10 @@ class Runtime:
     def readiness(self) -> tuple[str, ...]:
         """What is known to be wrong before a turn begins: the store's place, the background."""
         problems = list(self.problems)
-        path = self.memory.path
-        if path is not None:
-            problems += _problems_of(path)
-        if "worker" in self.__dict__:
-            problem = self.worker.problem
-            if problem:
-                problems.append(f"background work failed: {problem}")
+        if self.memory.path is not None:
+            problems += _problems_of(self.memory.path)
+        if "worker" in self.__dict__ and (problem := self.worker.problem):
+            problems.append(f"background work failed: {problem}")
         return tuple(problems)
 
     def warn(self, problem: str) -> None:
@@ -208,9 +211,7 @@ class Runtime:
 
     def warn_of_the_nameless(self) -> None:
         """Log once that a caller names no user, so that callers share what is remembered."""
-        with self._lock:
-            said, self._warned_of_nameless = self._warned_of_nameless, True
-        if not said:
+        if self.first_time("a turn names no user"):
             _log.warning(
                 "A turn names no user: all turns without one share one memory. %s "
                 "With strict_scope=True such turns are refused.",
@@ -227,9 +228,6 @@ class Runtime:
         """What block boundaries are made from."""
         return self.memory.store.settings.secret()
 
-    def recall(self, queries: Sequence[str], scope: Scope, config: LoopConfig) -> Recalled:
-        return self.recaller.recall(queries, scope, config)
-
     def noted_signals(self, scope: Scope) -> tuple[Signal, ...]:
         """What was said to be going on lately; nothing is loaded to find that nothing was."""
         return self.predictions.current(scope) if "predictions" in self.__dict__ else ()
@@ -237,7 +235,7 @@ class Runtime:
     def expect(self, text: str, scope: Scope, config: LoopConfig) -> Sequence[Hit] | None:
         """What a turn that says `text` will recall, kept for it in the cache; None if it fails."""
         asked = read_queries(({"role": "user", "content": text},))
-        recalled = self.recall(asked, scope, config)
+        recalled = self.recaller.recall(asked, scope, config)
         return None if recalled.degradations else recalled.hits
 
     def expect_question(self, message: Mapping[str, Any], config: LoopConfig) -> None:
@@ -292,11 +290,11 @@ class Runtime:
         self._tokenizers[model, context_window] = known
         return known
 
-    def first_assumed(self, tokenizer: Tokenizer) -> bool:
-        """Whether nobody asked this before of a model whose window had to be assumed."""
+    def first_time(self, what: str) -> bool:
+        """Whether nobody asked this before: what had to be assumed of a model is said once."""
         with self._lock:
-            known = tokenizer.model in self._assumed
-            self._assumed.add(tokenizer.model)
+            known = what in self._said
+            self._said.add(what)
         return not known
 
     def observe(self, model: str, *, estimated: int | Lazy[int], actual: int) -> None:
@@ -307,22 +305,19 @@ class Runtime:
         """Learn from a refusal how much `model` takes: for the next call at once, and for good."""
         from agentmem.models.call import figures_of
 
-        figures = figures_of(error)
-        lesson = Lesson(
-            model=self.tokenizer(model)[0].model,
-            estimated=estimated,
-            counted=figures.counted_tokens,
-            window=figures.window_tokens,
-            refused=True,
-        )
-        lesson.teach(self.corrections)
-        with self._lock:
-            self._unsaved.append(lesson)
+        figures, name = figures_of(error), self.tokenizer(model)[0].model
+        counted, window = figures.counted_tokens, figures.window_tokens
+        self._teach(lambda known: known.refuse(name, estimated, counted=counted, window=window))
         self.worker.submit("observed", {"model": model, "estimated": 0, "actual": None})
 
     def remember_shown(self, scope: Scope, context: Context) -> None:
         """Keep the block of a context, to know its echoes in what comes back."""
-        self._shown.append((scope, Lazy(lambda: fingerprints_of(context))))
+
+        def prints() -> dict[bytes, None]:
+            block = context.built.block
+            return {} if block is None else dict.fromkeys(fingerprints(block))
+
+        self._shown.append((scope, Lazy(prints)))
 
     def shown_to(self, scope: Scope) -> Collection[bytes]:
         """The fingerprints of the blocks this scope was shown lately."""
@@ -333,10 +328,7 @@ class Runtime:
         estimated, actual = made(payload["estimated"]), payload["actual"]
         name = self.tokenizer(payload["model"])[0].model
         if estimated and actual:
-            lesson = Lesson(model=name, estimated=estimated, counted=actual)
-            lesson.teach(self.corrections)
-            with self._lock:
-                self._unsaved.append(lesson)
+            self._teach(lambda known: known.observe(name, estimated, actual))
         learned, saved = self.corrections.of(name), self._saved.get(name, Correction())
         if (  # most calls teach nothing new
             abs(learned.ratio - saved.ratio) > NOTABLE * saved.ratio
@@ -345,6 +337,11 @@ class Runtime:
         ):
             self._save_corrections()
             self._saved[name] = learned
+
+    def _teach(self, lesson: Lesson) -> None:
+        lesson(self.corrections)
+        with self._lock:
+            self._unsaved.append(lesson)
 
     def _save_corrections(self) -> None:
         """Add what was learned here to what is kept, in one step, whoever learned the rest."""
@@ -365,21 +362,6 @@ class Runtime:
             from agentmem.living.usage import count_co_citations
 
             count_co_citations(store, scope, cited, at=now)
-
-    def _index_page(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        self.indexer.handle_page(payload, scope)
-
-    def _index_messages(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        self.indexer.handle_messages(payload, scope)
-
-    def _write_trace(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        self.trace.handle(payload, scope)
-
-    def _learn_cited(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        self.predictions.learn(payload, scope)
-
-    def _learn_workflow(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        self.workflows.learn(payload, scope)
 
     def tidy_results(self, scope: Scope, config: LoopConfig) -> None:
         """Let old tool results of this scope go, in the background and at most once an hour."""
@@ -415,10 +397,6 @@ class Runtime:
         for _, prints in (*self._shown,):
             _ = prints.value  # an answer may still repeat what was erased while it was made
 
-    def _judge(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        """Compare what is new with what it may contradict."""
-        self.settler.judge_new(scope)
-
     @cached_property
     def nightly(self) -> Nightly:
         """Consolidates every night while the process lives; started by a turn."""
@@ -438,14 +416,13 @@ class Runtime:
 
         learner = Learner(self.memory)
         said = learner.read(scope, payload["messages"])
-        model = payload.get("model") or None
-        if model is None:
-            learner.learn(scope, said, listen=False)  # the turn heard it
-            return
-        from agentmem.living.models import Spend
+        asked: dict[str, Any] = {}
+        if payload.get("model"):
+            from agentmem.living.models import Spend
 
-        spend = Spend(calls=int(payload["calls"]), tokens=int(payload["tokens"]))
-        learned = learner.learn(scope, said, model=model, spend=spend, listen=False)
+            spend = Spend(calls=int(payload["calls"]), tokens=int(payload["tokens"]))
+            asked = {"model": payload["model"], "spend": spend}
+        learned = learner.learn(scope, said, listen=False, **asked)  # the turn heard it
         for note in learned.notes:
             _log.info("While learning from a turn: %s", note)
 
@@ -475,38 +452,13 @@ class Runtime:
             _log.warning("What was learned last could not be saved: %s", error)
 
 
-def fingerprints_of(context: Context) -> dict[bytes, None]:
-    """What the block of a context is recognised by."""
-    from agentmem.prompt.strip import fingerprints
-
-    block = context.built.block
-    return {} if block is None else dict.fromkeys(fingerprints(block))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
-    """What one call taught: what the provider `counted`, or what it said when it `refused`."""
-
-    model: str
-    estimated: int
-    counted: int | None
-    window: int | None = None
-    refused: bool = False
-
-    def teach(self, known: Corrections) -> None:
-        if self.refused:
-            known.refuse(self.model, self.estimated, counted=self.counted, window=self.window)
-        else:
-            known.observe(self.model, self.estimated, self.counted or 0)
-
-
 def _corrected(raw: str | None, lessons: Sequence[Lesson]) -> str:
     """The kept corrections with a few calls more, whoever taught them the others."""
     known = Corrections()
     with suppress(ValueError):  # what cannot be read starts anew
         known.load(json.loads(raw or "{}"))
     for lesson in lessons:
-        lesson.teach(known)
+        lesson(known)
     return json.dumps(known.export())
 
 

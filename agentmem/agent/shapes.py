@@ -56,24 +56,21 @@ def telling(lines: Sequence[str]) -> str:
     """The first line that says something, or the first that is not blank, or ""."""
     shown = next((line for line in lines if _TELLING.search(line[:LINE_CHARACTERS])), "")
     shown = shown or next((line for line in lines if line.strip()), "")
-    return (
-        shown.strip().rpartition("\r")[2].strip()[:LINE_CHARACTERS]
-    )  # a progress bar's last state
+    shown = shown.strip().rpartition("\r")[2]  # a progress bar's last state
+    return shown.strip()[:LINE_CHARACTERS]
 
 
-def ends(lines: Sequence[str]) -> tuple[str, str]:
-    """The first and the last telling line; the last is "" when it is the first."""
-    first = telling(lines[:MOST_LINES])
-    last = telling(lines[: -MOST_LINES - 1 : -1])
-    return first, "" if last == first else last
+def last_telling(lines: Sequence[str]) -> str:
+    """The last line that says something, as far as one looks for it."""
+    return telling(lines[: -MOST_LINES - 1 : -1])
 
 
 def shape_of_lines(
-    kind: str, what: str, lines: Sequence[str], *counts: str, note: str = ""
+    kind: str, what: str, lines: Sequence[str], *counts: str, notes: tuple[str, ...] = ()
 ) -> Shape:
-    """A shape that shows the first and the last telling line."""
-    first, last = ends(lines)
-    notes = (note,) if note else ()
+    """A shape that shows the first and the last telling line, once if they are the same."""
+    first, last = telling(lines[:MOST_LINES]), last_telling(lines)
+    last = "" if last == first else last
     return Shape(kind, what, counts=counts, first=first, last=last, notes=notes)
 
 
@@ -81,8 +78,7 @@ def some(lines: Sequence[str]) -> list[str]:
     """Lines from the beginning, the middle and the end: enough to tell what a text is."""
     if len(lines) <= SAMPLE_LINES:
         return [line for line in lines if line.strip()]
-    third = SAMPLE_LINES // 3
-    middle = len(lines) // 2
+    third, middle = SAMPLE_LINES // 3, len(lines) // 2
     chosen = [*lines[:third], *lines[middle : middle + third], *lines[-third:]]
     return [line for line in chosen if line.strip()]
 
@@ -148,7 +144,7 @@ def grep_shape(lines: Sequence[str]) -> Shape | None:
         files = dict.fromkeys(match["path"] for match in found)
         named = "files: " + ", ".join(list(files)[:8]) + (", …" if len(files) > 8 else "")
         counts = number(len(found), "match", plural="matches"), number(len(files), "file")
-        return shape_of_lines("grep", "matching lines", lines, *counts, note=named)
+        return shape_of_lines("grep", "matching lines", lines, *counts, notes=(named,))
     return None
 
 
@@ -161,15 +157,14 @@ def diff_shape(text: str, lines: Sequence[str]) -> Shape | None:
         return None
     files = list(dict.fromkeys([*_DIFF_RENAME.findall(text), *_DIFF_FILE.findall(text)]))
     files = [name for name in files if name != "/dev/null"]
-    hunks = len(_HUNK.findall(text))
+    hunks = number(len(_HUNK.findall(text)), "hunk")
     names = ", ".join(files[:8]) + (", …" if len(files) > 8 else "")
     changed = [s for s in lines[start:] if s[:1] in ("+", "-") and s[:4] not in ("+++ ", "--- ")]
     added = sum(line[0] == "+" for line in changed)
-    removed = len(changed) - added
     return Shape(
         "diff",
         "diff",
-        counts=(number(len(files), "file"), f"+{added:,}", f"-{removed:,}", number(hunks, "hunk")),
+        counts=(number(len(files), "file"), f"+{added:,}", f"-{len(changed) - added:,}", hunks),
         first=f"files: {names}",
         last=telling(changed[::-1]),
         notes=(telling(changed),) if start == 0 else (telling(lines), telling(changed)),
@@ -186,9 +181,8 @@ def trace_shape(text: str, lines: Sequence[str]) -> Shape | None:
     if errors and len(frames) + len(errors) >= 0.3 * len(lines):
         java = any(".java:" in frame or "(Native Method)" in frame for frame in frames[:20])
         causes = [error for error in errors if error.startswith("Caused by: ")]
-        error = (causes or errors)[-1 if causes else 0]
-        at = text.find(error)
-        raised = _AT_FRAME.search(text, at)
+        error = causes[-1] if causes else errors[0]
+        raised = _AT_FRAME.search(text, text.find(error))
         frame = raised[0] if raised else frames[0]
         language = "Java" if java else "JavaScript"
         return _trace(language, len(frames), error, frame.strip(), errors)
@@ -204,8 +198,7 @@ def _is_about(text: str, lines: Sequence[str]) -> bool:
     first, last = text.find(_PYTHON_HEAD), text.rfind(_PYTHON_HEAD)
     ending = last + sum(len(s) + 1 for s in _frames_of(text, last)) + 1
     covered = text.count("\n", first, ending)
-    after = text.count("\n", ending)
-    return covered >= 0.3 * len(lines) or first < 200 or after <= 5
+    return covered >= 0.3 * len(lines) or first < 200 or text.count("\n", ending) <= 5
 
 
 def _frames_of(text: str, start: int) -> list[str]:
@@ -226,7 +219,7 @@ def python_trace(text: str, lines: Sequence[str]) -> Shape | None:
     ending = start + sum(len(line) + 1 for line in above)
     error = text[ending : ending + LINE_CHARACTERS].split("\n", 1)[0]
     if not _PYTHON_ERROR.match(error):
-        error = telling(lines[: -MOST_LINES - 1 : -1])
+        error = last_telling(lines)
     frames = [line for line in above if _PYTHON_FRAME.match(line)]
     every = len(_PYTHON_FRAME.findall(text))
     chained = text.count(_PYTHON_HEAD)
@@ -326,29 +319,23 @@ def _array(items: list[Any]) -> Shape:
         notes = (f"keys: {_listed(keys)}",)
         counts.append(_named_keys(keys))
     what = "JSON array" if len(kinds) != 1 else f"JSON array of {kinds.pop()}s"
-    first = _compact(items[0]) if items else ""
-    last = _compact(items[-1]) if len(items) > 1 else ""
-    reads = ('json_path="$[0]"', 'grep="…"')
     return Shape(
-        "json", what, counts=tuple(counts), first=first, last=last, notes=notes, reads=reads
-    )
+        "json", what, counts=tuple(counts), first=_compact(items[0]) if items else "",
+        last=_compact(items[-1]) if len(items) > 1 else "", notes=notes,
+        reads=('json_path="$[0]"', 'grep="…"'),
+    )  # fmt: skip
 
 
 def _object(value: Mapping[str, Any]) -> Shape:
     keys = list(value)
-    sizes = [
-        f"{key}: {number(len(value[key]), 'item')}"
-        for key in keys[:200]
-        if isinstance(value[key], list | dict)
-    ]
+    wides = [key for key in keys if isinstance(value[key], list | dict)]
+    sizes = [f"{key}: {number(len(value[key]), 'item')}" for key in wides[:2]]
     first = f"{keys[0]}: {_compact(value[keys[0]])}" if keys else ""
     last = f"{keys[-1]}: {_compact(value[keys[-1]])}" if len(keys) > 1 else ""
-    wide = next(
-        (key for key in keys if isinstance(value[key], list | dict)), keys[0] if keys else ""
-    )
+    wide = next(iter((*wides, *keys)), "")
     path = json.dumps(f"$.{wide}" if wide.isidentifier() and len(wide) <= 30 else "$.*")
     return Shape(
-        "json", "JSON object", counts=(_named_keys(keys), *sizes[:2]), first=first, last=last,
+        "json", "JSON object", counts=(_named_keys(keys), *sizes), first=first, last=last,
         notes=(f"keys: {_listed(keys)}",), reads=(f"json_path={path}", 'grep="…"'),
     )  # fmt: skip
 
@@ -396,7 +383,7 @@ def _columns(sample: Sequence[str], delimiter: str) -> int:
     plain = [_unquoted(line[:4_000]) for line in sample]
     widths = [line.count(delimiter) for line in plain]
     usual = widths[0]
-    if not usual or sum(1 for width in widths if width == usual) < 0.95 * len(widths):
+    if not usual or widths.count(usual) < 0.95 * len(widths):
         return 0
     sentences = sum(1 for line in sample if line.rstrip().endswith((".", ",", ";", "!", "?", "{")))
     spaced = sum(1 for line in plain if f"{delimiter} " in line)
@@ -416,26 +403,21 @@ def _table(what: str, rows: int, columns: int, lines: Sequence[str]) -> Shape:
     return shape_of_lines("table", what, lines, *counts)
 
 
+_KINDS = {
+    dict: "object", list: "array", bool: "boolean", int: "number", float: "number", str: "string",
+}  # fmt: skip
+
+
 def _kind(value: Any) -> str:
-    if isinstance(value, dict):
-        return "object"
-    if isinstance(value, list):
-        return "array"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "number"
-    return "string" if isinstance(value, str) else "null"
+    return _KINDS.get(type(value), "null")
 
 
 def _compact(value: Any) -> str:
     """A value on one line; a long one is cut before it is written whole."""
     if isinstance(value, str):
         return json.dumps(value[:LINE_CHARACTERS], ensure_ascii=False)
-    if isinstance(value, list):
-        value = value[:20]
-    elif isinstance(value, dict):
-        value = dict(list(value.items())[:20])
+    value = value[:20] if isinstance(value, list) else value
+    value = dict(list(value.items())[:20]) if isinstance(value, dict) else value
     try:
         return json.dumps(value, ensure_ascii=False, default=str)[:LINE_CHARACTERS]
     except (ValueError, RecursionError):
@@ -529,7 +511,7 @@ def _text(whole: str) -> Shape:
         shape = diff_shape(text, lines) or trace_shape(text, lines) or grep_shape(lines)
     if shape is None:
         shape = _log(lines) or table_shape(lines) or _paths(lines) or _plain(text, lines)
-    count = _line_count(whole)
+    count = whole.count("\n") + (0 if whole.endswith("\n") or not whole else 1)
     counted = (number(count, "line"),) if count > 1 else ()
     return replace(shape, counts=(*shape.counts, *counted, _size(whole)))
 
@@ -538,20 +520,13 @@ def _log(lines: Sequence[str]) -> Shape | None:
     sample = some(lines)
     if len(sample) < 3 or share(_STAMPED, sample) < 0.5:
         return None
-    errors = warnings = 0
-    first_error = ""
-    for line in lines:
-        match = _LEVEL.search(line[:200])
-        if match is None:
-            continue
-        if match["error"]:
-            errors += 1
-            first_error = first_error or line
-        elif match["warning"]:
-            warnings += 1
+    levels = [(line, match) for line in lines if (match := _LEVEL.search(line[:200]))]
+    errors = sum(1 for _, match in levels if match["error"])
+    warnings = sum(1 for _, match in levels if match["warning"])
+    first_error = next((line for line, match in levels if match["error"]), "")
     counts = [number(n, noun) for n, noun in ((errors, "error"), (warnings, "warning")) if n]
-    note = f"first error: {first_error.strip()[:LINE_CHARACTERS]}" if first_error else ""
-    return shape_of_lines("log", "log", lines, *counts, note=note)
+    notes = (f"first error: {first_error.strip()[:LINE_CHARACTERS]}",) if first_error else ()
+    return shape_of_lines("log", "log", lines, *counts, notes=notes)
 
 
 def _paths(lines: Sequence[str]) -> Shape | None:
@@ -571,36 +546,31 @@ def _plain(text: str, lines: Sequence[str]) -> Shape:
         notes = (*notes, f"first error: {flagged.strip()[:LINE_CHARACTERS]}")
     if len(lines) > 4:
         notes = (*notes, telling(lines[len(lines) // 2 :][:MOST_LINES]))
-    shape = replace(shape_of_lines("text", "text", lines), notes=notes[:2])
+    shape = shape_of_lines("text", "text", lines, notes=notes[:2])
     return shape if len(lines) > 1 else replace(shape, reads=('range="0-2000"', 'grep="…"'))
 
 
 def _binary(data: bytes, media_type: str) -> Shape:
     found, name = sniff(data)
+    size = number(len(data), "byte")
     if found == "application/octet-stream" and (named := _name_of(media_type)):
-        return _media(data, media_type, named, number(len(data), "byte"))
+        return _media(data, media_type, named, size)
     if found.startswith(("image/", "audio/", "video/")):
-        return _media(data, found, name, number(len(data), "byte"))
+        return _media(data, found, name, size)
     first = f"begins with {data[:16].hex(' ')}" if data else ""
-    return Shape(
-        "binary", name, counts=(number(len(data), "byte"),), first=first, reads=('range="0-500"',)
-    )
+    return Shape("binary", name, counts=(size,), first=first, reads=('range="0-500"',))
 
 
 def _media(source: str | bytes, media_type: str, name: str, size: str) -> Shape:
-    counts: list[str] = []
+    kind, counts = "media", [size]
     if media_type.startswith("image/"):
-        pixels = image_size(source)
-        counts = [f"{pixels[0]:,} x {pixels[1]:,} pixels"] if pixels else ["size in pixels unknown"]
+        kind, pixels = "image", image_size(source)
+        wide = f"{pixels[0]:,} x {pixels[1]:,} pixels" if pixels else "size in pixels unknown"
+        counts = [wide, size]
     elif seconds := recording_seconds(source):
-        counts = [f"{seconds:,.1f} seconds"]
-    kind = "image" if media_type.startswith("image/") else "media"
+        counts = [f"{seconds:,.1f} seconds", size]
     named = name or _name_of(media_type) or "media"
-    return Shape(kind, named, counts=(*counts, size), first=media_type, reads=('range="0-500"',))
-
-
-def _line_count(text: str) -> int:
-    return text.count("\n") + (0 if text.endswith("\n") or not text else 1)
+    return Shape(kind, named, counts=tuple(counts), first=media_type, reads=('range="0-500"',))
 
 
 def _size(text: str) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -23,13 +22,11 @@ from agentmem.agent.reading import (
     ReadRequest,
     ResultPage,
     Span,
-    Stored,
     distinct_words,
     five_lines,
     from_bytes,
     one_line,
     plain,
-    plan_eviction,
     refuse,
     sendable,
     spread,
@@ -55,194 +52,13 @@ if TYPE_CHECKING:
     from agentmem.search.parts import Calls
 
 
-# ----------------------------------------------------------------------------
-# Where results lie: an artifact and a memory under one id, and when they were last read.
-
-
 _log = logging.getLogger(__name__)
 
 KIND = "tool_result"
 _ID_DIGITS = 15
 _ATTEMPTS = 3
 _LOOKED_AT = 200
-_WRITE_READS_SECONDS = 60
-
-
-class ResultStore:
-    """The stored results of one scope; safe to use from several threads."""
-
-    def __init__(self, manager: Calls, *, scope: Scope, session: str = "") -> None:
-        self._manager = manager
-        self.scope = scope
-        self.session = session
-        self._lock = threading.Lock()
-        self._noted: dict[str, datetime] = {}
-        self._written: dict[str, datetime] = {}
-
-    def now(self) -> datetime:
-        """What time it is for the memory."""
-        return self._manager.clock.now()
-
-    def new_id(self) -> str:
-        """An id for a memory that is no result."""
-        return self._manager.ids.new()
-
-    def put_result(self, memory: Memory, payload: Payload) -> Memory:
-        """Keep a result and its bytes under a new id, both or neither."""
-        attempt = 1
-        while True:
-            memory = _named(memory, self._short_id())
-            artifact = Artifact(
-                id=memory.id,
-                data=payload.data,
-                created_at=memory.created_at,
-                scope=memory.scope,
-                media_type=str(memory.metadata["media_type"]),
-                metadata={"form": payload.form},
-            )
-            try:
-                self.put(memory, artifact)
-            except DuplicateRecord:
-                if attempt == _ATTEMPTS:
-                    raise
-                attempt += 1
-            else:
-                return memory
-
-    def put(self, memory: Memory, *artifacts: Artifact) -> None:
-        """Keep a memory so that it is found, and `artifacts` with it."""
-        (vectors,) = self._manager.embedding.embed([memory])
-        self._manager.store.put([prepare(memory, vectors)], artifacts=artifacts)
-
-    def update(self, memory: Memory) -> Memory:
-        """Change a memory in place."""
-        (vectors,) = self._manager.embedding.embed([memory])
-        entry = prepare(memory, vectors)
-        return self._manager.store.update(self.scope, entry, at=self.now())
-
-    def link(self, derived: Memory, source: Memory) -> None:
-        """Say that one memory was made from another."""
-        made = Link(
-            first_id=derived.id,
-            second_id=source.id,
-            relation=DERIVED,
-            created_at=derived.created_at,
-        )
-        self._manager.store.links.put(self.scope, made)
-
-    def find(self, result_id: str) -> tuple[Memory, Payload]:
-        """A result and its bytes; of any other memory, its text. Else `RecordNotFound`."""
-        store = self._manager.store
-        memory = store.get(self.scope, require_text(result_id, "id"))
-        if memory.kind != KIND:
-            return memory, to_payload(memory.text)
-        artifact = store.artifacts.get(self.scope, memory.id)
-        form = str(artifact.metadata.get("form", ""))
-        return memory, from_bytes(artifact.data, media_type=artifact.media_type, form=form)
-
-    def why_missing(self, result_id: str) -> str:
-        """What to tell somebody who asked for an id that cannot be read."""
-        shown = clean_line(result_id, limit_characters=60)
-        try:
-            memory = self._manager.store.get(self.scope, result_id, deleted=True)
-        except (RecordNotFound, InvalidInput):
-            newest = ", ".join(memory.id for memory in self.recent(3))
-            told = f" The newest results are {newest}." if newest else ""
-            return f'There is no result "{shown}" here.{told}'
-        if memory.deleted_at is not None:
-            tool = clean_line(str(memory.metadata.get("name", "the tool")), limit_characters=64)
-            return f'The result "{shown}" was let go. Call {tool} again if it is needed.'
-        return f'The bytes of "{shown}" are gone. It was: {memory.index or memory.title}'
-
-    def recent(self, limit: int) -> tuple[Memory, ...]:
-        """The newest results, of this session if there is one."""
-        selection = replace(self._mine(), session=self.session or None)
-        return self._manager.store.recent(selection, limit=limit)
-
-    def known(self, kind: str, digest: str) -> Memory | None:
-        """A recent memory of this owner that says the same."""
-        selection = Selection(reader=self.scope, kinds=(kind,))
-        for memory in self._manager.store.recent(selection, limit=200):
-            if memory.content_hash == digest and memory.scope == self.scope:
-                return memory
-        return None
-
-    def earlier(self, name: str, arguments: Any) -> tuple[Memory, Payload] | None:
-        """The newest result of the same call that succeeded, with its bytes."""
-        selection = replace(
-            self._mine(), where=Compare(field="metadata.name", operator="eq", value=name)
-        )
-        wanted = json.dumps(arguments, sort_keys=True)
-        for memory in self._manager.store.recent(selection, limit=_LOOKED_AT):
-            said = memory.metadata
-            if (
-                memory.scope == self.scope
-                and memory.origin == "tool"
-                and said.get("success") is True
-                and json.dumps(plain(said.get("arguments")), sort_keys=True) == wanted
-            ):
-                return self.find(memory.id)
-        return None
-
-    def stored(self, *, since: datetime | None = None) -> Iterator[Stored]:
-        """Every result, as eviction looks at it; important ones are kept if read `since`."""
-        self._write_reads(everything=True)
-        for memory in self._manager.store.scan(self._mine()):
-            last = max(memory.created_at, memory.usage.last_used_at or memory.created_at)
-            promoted = is_important(memory) and (since is None or last > since)
-            yield Stored(
-                id=memory.id,
-                bytes=int(memory.metadata.get("bytes", 0)),
-                last_read_at=last,
-                pinned=bool(memory.metadata.get("pinned", promoted)),
-            )
-
-    def let_go(self, ids: list[str], *, at: datetime) -> None:
-        """Remove the bytes of results and delete their memories."""
-        if ids:
-            self._manager.store.delete(self.scope, ids, at=at, artifacts=True)
-
-    def note_read(self, result_id: str) -> None:
-        """Remember when a result was read: written and counted at first, then once a minute."""
-        with self._lock:
-            self._noted[result_id] = self.now()
-        self._write_reads(everything=False)
-
-    def _write_reads(self, *, everything: bool) -> None:
-        with self._lock:
-            due = [
-                (at, result_id, counts)
-                for result_id, at in self._noted.items()
-                if (counts := self._is_due(result_id, at)) or everything
-            ]
-            for at, result_id, counts in due:
-                del self._noted[result_id]
-                if counts:
-                    self._written[result_id] = at
-        for at, result_id, counts in sorted(due):
-            try:
-                self._manager.store.record_usage(
-                    self.scope, [result_id], at=at, retrieved=int(counts)
-                )
-            except StoreError as error:  # a store that cannot be written can still be read
-                _log.debug("The read of %s was not noted: %s", result_id, error)
-
-    def _is_due(self, result_id: str, at: datetime) -> bool:
-        before = self._written.get(result_id)
-        return before is None or abs((at - before).total_seconds()) >= _WRITE_READS_SECONDS
-
-    def _mine(self) -> Selection:
-        return Selection(reader=self.scope, kinds=(KIND,), visibilities=("private",))
-
-    def _short_id(self) -> str:
-        """A short id: a model writes it back, and every token of it counts in each stand-in."""
-        digest = blake2b(self._manager.ids.new().encode(), digest_size=8).digest()
-        return f"r{int.from_bytes(digest, 'big') % 10**_ID_DIGITS:0{_ID_DIGITS}d}"
-
-
-def _named(memory: Memory, result_id: str) -> Memory:
-    tool = quote(str(memory.metadata.get("name", "")), safe="")[:200]
-    return replace(memory, id=result_id, source_url=f"tool://{tool}/{result_id}")
+_COUNT_READS_SECONDS = 60
 
 
 def is_important(memory: Memory) -> bool:
@@ -306,9 +122,9 @@ class WorkingMemory:
         self.count = count
         self.stand_in_tokens = require_count(stand_in_tokens, "stand_in_tokens", least=1)
         self.read_limit_tokens = require_count(read_limit_tokens, "read_limit_tokens", least=1)
-        self._results = ResultStore(
-            manager, scope=self.scope, session=require_text(session, "session")
-        )
+        self.session = require_text(session, "session")
+        self._mine = Selection(reader=self.scope, kinds=(KIND,), visibilities=("private",))
+        self._counted: dict[str, datetime] = {}
 
     def keep(
         self,
@@ -330,10 +146,23 @@ class WorkingMemory:
         if error:
             shape = failed_shape(error, shape)
         small = self._is_small(payload)
-        memory = self._results.put_result(
-            self._memory(name, arguments, payload, shape=shape, error=error, large=not small),
-            payload,
-        )
+        memory = self._memory(name, arguments, payload, shape=shape, error=error, large=not small)
+        for attempt in range(1, _ATTEMPTS + 1):
+            memory = self._named(memory)
+            artifact = Artifact(
+                id=memory.id,
+                data=payload.data,
+                created_at=memory.created_at,
+                scope=memory.scope,
+                media_type=payload.media_type,
+                metadata={"form": payload.form},
+            )
+            try:
+                self._put(memory, artifact)
+                break
+            except DuplicateRecord:
+                if attempt == _ATTEMPTS:
+                    raise
         return self._kept(memory.id, name, payload, shape, whole=small and not error)
 
     def earlier(self, name: str, arguments: Mapping[str, Any] | None) -> KeptResult | None:
@@ -342,17 +171,25 @@ class WorkingMemory:
         The newest that succeeded and was not let go, of this scope alone. Arguments
         too long to be kept whole are never taken for the same.
         """
-        given = _arguments(arguments)
-        if json.dumps(given) != json.dumps(plain(dict(arguments or {}))):
+        name, given = sendable(str(name)), _arguments(arguments)
+        wanted = json.dumps(given, sort_keys=True)
+        if wanted != json.dumps(plain(dict(arguments or {})), sort_keys=True):
             return None
-        found = self._results.earlier(sendable(str(name)), given)
-        if found is None:
-            return None
-        memory, payload = found
-        shape = shape_of(payload.content, media_type=payload.media_type)
-        self._results.note_read(memory.id)
-        whole = self._is_small(payload)
-        return self._kept(memory.id, sendable(str(name)), payload, shape, whole=whole)
+        same_tool = Compare(field="metadata.name", operator="eq", value=name)
+        newest = self._manager.store.recent(replace(self._mine, where=same_tool), limit=_LOOKED_AT)
+        for memory in newest:
+            said = memory.metadata
+            if (
+                memory.scope == self.scope
+                and memory.origin == "tool"
+                and said.get("success") is True
+                and json.dumps(plain(said.get("arguments")), sort_keys=True) == wanted
+            ):
+                _, payload = self._find(memory.id)
+                shape = shape_of(payload.content, media_type=payload.media_type)
+                self._note_read(memory.id)
+                return self._kept(memory.id, name, payload, shape, whole=self._is_small(payload))
+        return None
 
     def _is_small(self, payload: Payload) -> bool:
         """Whether a result may go to the model as it is; a long one is not even counted."""
@@ -378,8 +215,8 @@ class WorkingMemory:
 
     def data(self, result_id: str) -> bytes:
         """The exact bytes of a result; `RecordNotFound` if this scope has none."""
-        memory, payload = self._results.find(result_id)
-        self._results.note_read(memory.id)
+        memory, payload = self._find(result_id)
+        self._note_read(memory.id)
         return payload.data
 
     def read(
@@ -410,21 +247,21 @@ class WorkingMemory:
             offset=offset,
         )
         try:
-            memory, payload = self._results.find(asked.id)
+            memory, payload = self._find(asked.id)
             page = turn_page(asked, payload, limit_tokens=limit, count=self.count)
         except RecordNotFound:
-            problem = self._results.why_missing(asked.id)
+            problem = self._why_missing(asked.id)
         except InvalidInput as error:
             problem = str(error)
         else:
-            self._results.note_read(memory.id)
+            self._note_read(memory.id)
             return page
         return refuse(asked, problem, limit_tokens=limit, count=self.count)
 
     def describe(self, result_id: str, *, level: Detail = "one") -> str:
         """A result in one line, in five, or in full; each costs no more than the next (W4)."""
         require_choice(level, get_args(Detail), "level")
-        memory, payload = self._results.find(result_id)
+        memory, payload = self._find(result_id)
         full = payload.text
         if full is None:
             full = payload.data.decode("utf-8", "backslashreplace")
@@ -442,7 +279,7 @@ class WorkingMemory:
     def pointers(self, limit: int = 5) -> tuple[Pointer, ...]:
         """The newest large results as lines of the block, pinned and important ones first."""
         require_count(limit, "limit")
-        found = self._results.recent(limit * 8)
+        found = self._recent(limit * 8)
         large = [m for m in found if m.metadata.get("large") or m.metadata.get("pinned")]
         large.sort(key=lambda memory: not is_important(memory))
         return tuple(
@@ -464,14 +301,14 @@ class WorkingMemory:
         lines of a long one. It is as little trusted as the tool it came from.
         """
         require_choice(to, get_args(PromotedKind), "to")
-        memory, payload = self._results.find(result_id)
+        memory, payload = self._find(result_id)
         if to == "pin":
             return self._pin(memory, pinned=True)
         kept = _something(text if text is not None else _promoted_text(memory, payload))
         new = Memory(
-            id=self._results.new_id(),
+            id=self._manager.ids.new(),
             text=kept,
-            created_at=self._results.now(),
+            created_at=self._now(),
             kind=to,
             scope=memory.scope,
             origin="tool",
@@ -481,13 +318,16 @@ class WorkingMemory:
             content_hash=content_hash(kept),
             metadata={"source_id": memory.id, "tool": memory.metadata.get("name", "")},
         )
-        self._results.put(new)
-        self._results.link(new, memory)
+        self._put(new)
+        link = Link(
+            first_id=new.id, second_id=memory.id, relation=DERIVED, created_at=new.created_at
+        )
+        self._manager.store.links.put(self.scope, link)
         return new
 
     def unpin(self, result_id: str) -> Memory:
         """Let a result be evicted again that was pinned, or is important by how it is used."""
-        return self._pin(self._results.find(result_id)[0], pinned=False)
+        return self._pin(self._find(result_id)[0], pinned=False)
 
     def evict(
         self,
@@ -505,15 +345,26 @@ class WorkingMemory:
             max_age = timedelta(seconds=require_number(max_age, "max_age", low=0, high=1e11))
         if max_bytes is not None:
             require_count(max_bytes, "max_bytes")
-        moment = at or self._results.now()
-        since = moment - max_age if max_age is not None else None
-        stored = list(self._results.stored(since=since))
-        gone = plan_eviction(stored, at=moment, max_age=max_age, max_bytes=max_bytes)
-        ids = tuple(result.id for result in gone)
-        self._results.let_go(list(ids), at=moment)
-        removed = sum(result.bytes for result in gone)
-        held = sum(result.bytes for result in stored)
-        return Evicted(ids=ids, bytes=removed, left_bytes=held - removed)
+        moment = at or self._now()
+        since = None if max_age is None else moment - max_age
+        held = 0
+        loose: list[tuple[datetime, str, int]] = []
+        for memory in self._manager.store.scan(self._mine):
+            size = int(memory.metadata.get("bytes", 0))
+            last = max(memory.created_at, memory.usage.last_used_at or memory.created_at)
+            promoted = is_important(memory) and (since is None or last > since)
+            held += size
+            if not memory.metadata.get("pinned", promoted):
+                loose.append((last, memory.id, size))
+        left, gone = held, []
+        for last, result_id, size in sorted(loose):
+            too_old = since is not None and last < since
+            if too_old or (max_bytes is not None and left > max_bytes):
+                gone.append(result_id)
+                left -= size
+        if gone:
+            self._manager.store.delete(self.scope, gone, at=moment, artifacts=True)
+        return Evicted(ids=tuple(gone), bytes=held - left, left_bytes=left)
 
     def save(self, text: str, *, kind: str = "fact") -> tuple[Memory, bool]:
         """Remember what the assistant wants kept, and whether it is new.
@@ -526,20 +377,21 @@ class WorkingMemory:
             )
         kept = _something(text)
         digest = content_hash(kept)
-        known = self._results.known(kind, digest)
-        if known is not None:
-            return known, False
+        selection = Selection(reader=self.scope, kinds=(kind,))
+        for known in self._manager.store.recent(selection, limit=_LOOKED_AT):
+            if known.content_hash == digest and known.scope == self.scope:
+                return known, False
         new = Memory(
-            id=self._results.new_id(),
+            id=self._manager.ids.new(),
             text=kept,
-            created_at=self._results.now(),
+            created_at=self._now(),
             kind=kind,
             scope=self.scope,
             origin="assistant",
-            session=self._results.session,
+            session=self.session,
             content_hash=digest,
         )
-        self._results.put(new)
+        self._put(new)
         return new, True
 
     def tools(self, *, save: bool = False) -> tuple[Tool, ...]:
@@ -549,8 +401,68 @@ class WorkingMemory:
         return memory_tools(self._manager, self, save=save)
 
     def _pin(self, memory: Memory, *, pinned: bool) -> Memory:
-        metadata = {**memory.metadata, "pinned": pinned}
-        return self._results.update(replace(memory, metadata=metadata))
+        changed = replace(memory, metadata={**memory.metadata, "pinned": pinned})
+        (vectors,) = self._manager.embedding.embed([changed])
+        entry = prepare(changed, vectors)
+        return self._manager.store.update(self.scope, entry, at=self._now())
+
+    # -- the store ---------------------------------------------------------------------
+
+    def _now(self) -> datetime:
+        return self._manager.clock.now()
+
+    def _put(self, memory: Memory, *artifacts: Artifact) -> None:
+        """Keep a memory so that it is found, and `artifacts` with it: all or nothing."""
+        (vectors,) = self._manager.embedding.embed([memory])
+        self._manager.store.put([prepare(memory, vectors)], artifacts=artifacts)
+
+    def _find(self, result_id: str) -> tuple[Memory, Payload]:
+        """A result and its bytes; of any other memory, its text. Else `RecordNotFound`."""
+        store = self._manager.store
+        memory = store.get(self.scope, require_text(result_id, "id"))
+        if memory.kind != KIND:
+            return memory, to_payload(memory.text)
+        artifact = store.artifacts.get(self.scope, memory.id)
+        form = str(artifact.metadata.get("form", ""))
+        return memory, from_bytes(artifact.data, media_type=artifact.media_type, form=form)
+
+    def _why_missing(self, result_id: str) -> str:
+        """What to tell somebody who asked for an id that cannot be read."""
+        shown = clean_line(result_id, limit_characters=60)
+        try:
+            memory = self._manager.store.get(self.scope, result_id, deleted=True)
+        except (RecordNotFound, InvalidInput):
+            newest = ", ".join(memory.id for memory in self._recent(3))
+            told = f" The newest results are {newest}." if newest else ""
+            return f'There is no result "{shown}" here.{told}'
+        if memory.deleted_at is not None:
+            tool = clean_line(str(memory.metadata.get("name", "the tool")), limit_characters=64)
+            return f'The result "{shown}" was let go. Call {tool} again if it is needed.'
+        return f'The bytes of "{shown}" are gone. It was: {memory.index or memory.title}'
+
+    def _recent(self, limit: int) -> tuple[Memory, ...]:
+        """The newest results, of this session if there is one."""
+        selection = replace(self._mine, session=self.session or None)
+        return self._manager.store.recent(selection, limit=limit)
+
+    def _note_read(self, result_id: str) -> None:
+        """Remember when a result was read; it is counted at first, then once a minute."""
+        now = self._now()
+        before = self._counted.get(result_id)
+        counts = before is None or abs((now - before).total_seconds()) >= _COUNT_READS_SECONDS
+        if counts:
+            self._counted[result_id] = now
+        try:
+            self._manager.store.record_usage(self.scope, [result_id], at=now, retrieved=int(counts))
+        except StoreError as error:  # a store that cannot be written can still be read
+            _log.debug("The read of %s was not noted: %s", result_id, error)
+
+    def _named(self, memory: Memory) -> Memory:
+        """`memory` under a short id: a model writes it back, and each of its tokens counts."""
+        digest = blake2b(self._manager.ids.new().encode(), digest_size=8).digest()
+        short = f"r{int.from_bytes(digest, 'big') % 10**_ID_DIGITS:0{_ID_DIGITS}d}"
+        tool = quote(str(memory.metadata.get("name", "")), safe="")[:200]
+        return replace(memory, id=short, source_url=f"tool://{tool}/{short}")
 
     def _memory(
         self,
@@ -570,14 +482,14 @@ class WorkingMemory:
         return Memory(
             id="",
             text=text,
-            created_at=self._results.now(),
+            created_at=self._now(),
             kind=KIND,
             scope=self.scope,
             origin="tool",
             index=one_line(shape),
             summary=five_lines(shape),
             title=clean_line(f"{name} {_shown(given)}", limit_characters=200),
-            session=self._results.session,
+            session=self.session,
             content_hash=content_hash(text),
             metadata={
                 "name": name,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from agentmem.base.checks import require_count, require_number, require_text
+from agentmem.base.checks import require_text
 from agentmem.base.errors import AgentMemError, DuplicateRecord, RecordNotFound, SnapshotNotFound
 from agentmem.base.lazy import Lazy, made
 from agentmem.base.types import Scope
@@ -32,8 +32,8 @@ from agentmem.prompt.snapshot import (
     without_keys_of,
     without_texts_of,
 )
+from agentmem.search.parts import Parts
 from agentmem.sources.background import SNAPSHOT
-from agentmem.stores.base import Store
 from agentmem.stores.values import NO_SCOPE, SnapshotRecord
 from agentmem.text.secrets import without_keys
 
@@ -57,49 +57,21 @@ class Background(Protocol):
     def flush(self, timeout_seconds: float | None = None, /) -> bool: ...
 
 
-class Traced(Protocol):
-    """What a trace needs of a memory."""
-
-    @property
-    def store(self) -> Store: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
-    """How long snapshots are kept: `days`, and at most `bytes` of them, compressed.
-
-    They are looked at again after every `every` snapshots. 0 days keeps none
-    but those of the last moments; `None` sets no limit.
-    """
-
-    days: float | None = 30.0
-    bytes: int | None = 64 * 1024 * 1024
-    every: int = 100
-
-    def __post_init__(self) -> None:
-        if self.days is not None:
-            require_number(self.days, "days", low=0, high=365_000)
-        if self.bytes is not None:
-            require_count(self.bytes, "bytes")
-        require_count(self.every, "every", least=1)
-
-
 class Trace:
-    """The snapshots of one store, written by `worker`, or at once without one.
+    """The snapshots of one store, written by `worker`; without one they are only read.
 
-    A scope of `None` means those of every reader.
+    They are kept for the days and in the compressed bytes that the settings of the
+    memory say, which is looked at again after every `pruned_every` snapshots. A scope
+    of `None` means those of every reader.
     """
 
     def __init__(
-        self,
-        manager: Traced,
-        *,
-        worker: Background | None = None,
-        retention: Retention | None = None,
+        self, memory: Parts, *, worker: Background | None = None, pruned_every: int = 100
     ) -> None:
-        self._store = manager.store
+        self._store = memory.store
+        self._settings = memory.settings
         self._worker = worker
-        self._retention = retention or Retention()
+        self._pruned_every = pruned_every
         self._lock = threading.Lock()
         self._unwritten: dict[str, Lazy[Snapshot | None]] = {}
         self._unsettled = False
@@ -113,10 +85,9 @@ class Trace:
 
     def record_late(self, snapshot_id: str, later: Lazy[Snapshot | None], scope: Scope) -> None:
         """Keep the snapshot that `later` gives when the background asks for it; never raises."""
-        late = Lazy(lambda: later.value, characters=later.characters, write=_fields_or_none)
         with self._lock:
-            self._unwritten[snapshot_id] = late
-        self._submit(scope, snapshot_id, lambda: {"id": snapshot_id, "snapshot": late})
+            self._unwritten[snapshot_id] = later
+        self._submit(scope, snapshot_id, lambda: {"id": snapshot_id, "snapshot": later})
 
     def complete(self, snapshot_id: str, outcome: Outcome, *, scope: Scope = NO_SCOPE) -> None:
         """Add what the model answered to a snapshot of `scope`, soon; never raises.
@@ -146,9 +117,10 @@ class Trace:
 
     def prune(self, *, now: datetime) -> int:
         """Remove what is past its retention; gives how many snapshots went."""
-        days, most = self._retention.days, self._retention.bytes
+        days = self._settings.keep_contexts_days
         before = None if days is None else now - timedelta(days=days)
-        return self._store.snapshots.prune(before=before, most_bytes=most)
+        most_bytes = self._settings.keep_contexts_bytes
+        return self._store.snapshots.prune(before=before, most_bytes=most_bytes)
 
     # Reading
 
@@ -197,9 +169,8 @@ class Trace:
     def _submit(self, scope: Scope, key: str, payload: Callable[[], dict[str, Any]]) -> None:
         self._unsettled = True
         try:
-            if self._worker is None:
-                self.handle(payload(), scope)
-            elif not self._worker.submit(SNAPSHOT, payload(), scope=scope, key=key):
+            worker = self._worker
+            if worker is None or not worker.submit(SNAPSHOT, payload(), scope=scope, key=key):
                 self._drop("the queue is full", key)
         except Exception as error:  # noqa: BLE001 - a trace must never break the turn it is about
             self._drop(str(error), key)
@@ -254,7 +225,7 @@ class Trace:
         )
         self._store.snapshots.put(record, shared=shared)
         self._written += 1
-        if self._written % self._retention.every == 1 or self._retention.every == 1:
+        if self._written % self._pruned_every == 1 % self._pruned_every:
             self.prune(now=snapshot.created_at)
 
     def _write_outcome(self, payload: Mapping[str, Any], scope: Scope) -> None:
@@ -286,12 +257,9 @@ class Trace:
         return tuple(unpack(record.data, known) for record in found)
 
 
-def _fields_or_none(snapshot: Snapshot | None) -> dict[str, Any] | None:
+def fields_or_none(snapshot: Snapshot | None) -> dict[str, Any] | None:
+    """A snapshot as it waits in a file."""
     return None if snapshot is None else to_fields(without_keys_of(snapshot))
-
-
-# ----------------------------------------------------------------------------
-# Names shared.
 
 
 contexts_log = logging.getLogger("agentmem.contexts")
@@ -305,39 +273,28 @@ def log_context(snapshot: Snapshot) -> None:
     """
     if not contexts_log.isEnabledFor(logging.INFO):
         return
-    kept = sum(seen.decision != "dropped" for seen in snapshot.looked_at)
-    contexts_log.info(
-        "context %s: %d tokens of %d, %d of %d items, %.1f ms%s",
-        snapshot.id,
-        snapshot.estimated_tokens,
-        snapshot.room_tokens,
-        kept,
-        len(snapshot.looked_at),
-        snapshot.build_ms,
-        f", degraded ({len(snapshot.degradations)})" if snapshot.degradations else "",
-        extra=context_extras(snapshot),
-    )
-
-
-def context_extras(snapshot: Snapshot) -> dict[str, Any]:
-    """The figures of a context as extras of a log record."""
     figures = {
         "snapshot_id": snapshot.id,
-        "message_id": snapshot.message_id,
-        "user_id": snapshot.scope.user_id,
-        "project_id": snapshot.scope.project_id,
-        "agent_id": snapshot.scope.agent_id,
-        "run_id": snapshot.scope.run_id,
-        "model": snapshot.model,
-        "estimated_tokens": snapshot.estimated_tokens,
-        "window_tokens": snapshot.window_tokens,
-        "usage": snapshot.usage,
+        **{name: getattr(snapshot, name) for name in _LOGGED},
+        **{name: getattr(snapshot.scope, name) for name in Scope.__slots__},
         "looked_at": len(snapshot.looked_at),
         "kept": len(snapshot.kept),
-        "cached": snapshot.cached,
         "warnings": len(snapshot.warnings),
         "degradations": list(snapshot.degradations),
         "parts": {part.name: part.tokens for part in snapshot.parts},
         "timings_ms": dict(snapshot.timings_ms),
     }
-    return {f"agentmem_{name}": value for name, value in figures.items()}
+    contexts_log.info(
+        "context %s: %d tokens of %d, %d of %d items, %.1f ms%s",
+        snapshot.id,
+        snapshot.estimated_tokens,
+        snapshot.room_tokens,
+        len(snapshot.kept),
+        len(snapshot.looked_at),
+        snapshot.build_ms,
+        f", degraded ({len(snapshot.degradations)})" if snapshot.degradations else "",
+        extra={f"agentmem_{name}": value for name, value in figures.items()},
+    )
+
+
+_LOGGED = ("message_id", "model", "estimated_tokens", "window_tokens", "usage", "cached")

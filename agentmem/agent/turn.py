@@ -16,16 +16,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from agentmem.agent.context import (
     Ask,
-    Choice,
+    Build,
     Context,
-    Filled,
     Recalled,
-    Recollection,
-    Scale,
     Steps,
     measure,
     pack_request,
@@ -33,17 +30,17 @@ from agentmem.agent.context import (
     trace_of,
     window_not_known,
 )
-from agentmem.agent.trace import contexts_log, log_context
+from agentmem.agent.trace import contexts_log, fields_or_none, log_context
 from agentmem.base.checks import require_messages, require_text
 from agentmem.base.config import LoopConfig, require_config
 from agentmem.base.errors import BudgetError, NamelessCaller
 from agentmem.base.lazy import Lazy
-from agentmem.base.types import EMPTY, Hit, Memory, Scope, quoted, served_text
+from agentmem.base.types import Hit, Memory, Scope, quoted, served_text
 from agentmem.living.preferences import TOLD, Preference
 from agentmem.living.usage import usage_factor
 from agentmem.prompt.block import ContextBlock, Pointer
 from agentmem.prompt.budget import Budget
-from agentmem.prompt.build import BuiltBlock, Chosen, build_block, choose, write_whole
+from agentmem.prompt.build import BuiltBlock, Chosen, Room, build_block, choose, write_whole
 from agentmem.prompt.cite import Citation
 from agentmem.prompt.inject import inject
 from agentmem.prompt.messages import Conversation, read_conversation
@@ -74,130 +71,115 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     fit into a window whose size is known; nothing else is.
     """
     steps = Steps(runtime.warn)
-    scale = measure(runtime, ask)
+    ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
+    build = Build(
+        ask=ask,
+        scale=measure(runtime, ask),
+        steps=steps,
+        at=runtime.now(),
+        snapshot_id=runtime.new_id(),
+        message_id=ask.message_id or runtime.new_id(),
+    )
     nothing: tuple[str, ...] = ()
     steps.note(*steps.run("readiness", runtime.readiness, nothing))
-    ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
+    if build.scale.open and runtime.first_time(build.scale.tokenizer.model):
+        steps.note(window_not_known(build.scale.tokenizer))
     queries = steps.run("query", lambda: read_queries(ask.messages), nothing)
-    if scale.open and runtime.first_assumed(scale.tokenizer):
-        steps.note(window_not_known(scale.tokenizer))
-    found = _search(runtime, ask, queries, steps)
-    choice = _choose(runtime, ask, found, scale, steps)
-    found = _tell_once(found, choice.chosen)
-    filled = _fill_and_render(ask, found, choice, scale, steps)
-    at, snapshot_id = runtime.now(), runtime.new_id()
-    message_id = ask.message_id or runtime.new_id()
-    offered = len(choice.chosen.candidates)
-    plan = Lazy(
-        lambda: pack_request(ask, filled.built.value, scale, steps, offered=offered, now=at)
-    )
-    messages = _inject(ask, filled, plan, steps)
-    trace = partial(
-        trace_of, ask, found, choice, filled, planned=plan, scale=scale, steps=steps,
-        created_at=at, snapshot_id=snapshot_id, message_id=message_id,
-    )  # fmt: skip
-    return Context(
-        messages=messages,
-        text=filled.text,
-        shows_knowledge=filled.shows_knowledge,
-        hits=choice.hits,
-        query=queries[0] if queries else "",
-        snapshot_id=snapshot_id,
-        message_id=message_id,
-        steps=steps,
-        counted=filled.built,
-        planned=plan,
-        traced=Lazy(trace),
-    )
+    _search(runtime, build, queries)
+    _choose(runtime, build)
+    _fill_and_render(build)
+    plan = Lazy(lambda: _plan(build))
+    trace = Lazy(lambda: steps.run("trace", lambda: trace_of(build, plan.value), None))
+    return replace(build, messages=_inject(build, plan), planned=plan, traced=trace)
 
 
-def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) -> Recollection:
-    secret = steps.run("secret", runtime.secret, None)
-    profile: tuple[Memory, ...] = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
-    recalled = Recalled()
-    if secret is not None:
-        recalled = steps.run(
-            "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
+def _search(runtime: Runtime, build: Build, queries: tuple[str, ...]) -> None:
+    ask, steps = build.ask, build.steps
+    build.query = queries[0] if queries else ""
+    build.secret = steps.run("secret", runtime.secret, None)
+    build.profile = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
+    if build.secret is not None:
+        build.recalled = steps.run(
+            "search", lambda: runtime.recaller.recall(queries, ask.scope, ask.config), Recalled()
         )
+    recalled = build.recalled
+    build.hits = recalled.hits
     steps.note(*recalled.degradations)
     told = turn_score(0.0, recalled.own_world) >= ask.config.recall.similarity_threshold
     if recalled.how in ("searched", "cached") and not told:
-        profile = tuple(memory for memory in profile if TOLD not in memory.metadata)
-    return Recollection(secret=secret, queries=queries, profile=profile, recalled=recalled)
+        build.profile = tuple(one for one in build.profile if TOLD not in one.metadata)
 
 
-def _choose(runtime: Runtime, ask: Ask, found: Recollection, scale: Scale, steps: Steps) -> Choice:
+def _choose(runtime: Runtime, build: Build) -> None:
     """The best of what was found; with tiers, those decide what is offered and in what order."""
-    hits, now = found.recalled.hits, runtime.now()
-    factors = {hit.memory.id: usage_factor(hit.memory.usage, now=now) for hit in hits}
-    chosen = steps.run(
+    ask, steps, hits = build.ask, build.steps, build.hits
+    factors = {hit.memory.id: usage_factor(hit.memory.usage, now=build.at) for hit in hits}
+    build.factors = factors
+    build.chosen = steps.run(
         "choose",
         lambda: choose(
             hits,
             ask.messages,
             top_k=ask.config.recall.turn_top_k,
             threshold=ask.config.recall.similarity_threshold,
-            now=now,
+            now=build.at,
             factors=factors,
         ),
         Chosen(),
     )
-    room = room_of(ask, scale, steps)
-    choice = Choice(chosen=chosen, hits=hits, room=room, factors=factors, reasons=EMPTY)
-    if ask.config.recall.assembly != "tiers" or found.secret is None:
-        return choice
-    offer = steps.run(
-        "tiers",
-        lambda: runtime.tiers.offer(
-            ask.scope,
-            budget_tokens=room.knowledge_tokens,
-            signals=ask.signals,
-            task=found.queries[0] if found.queries else "",
-            chosen=chosen,
-            hits=hits,
-            profile=found.profile,
-            config=ask.config,
-            count=scale.tokenizer,
-        ),
-        None,
-    )
-    if offer is None:
-        return choice
-    steps.note(*offer.degradations)
-    return replace(choice, chosen=offer.chosen, hits=offer.hits, reasons=offer.reasons)
+    build.room = steps.run("budget", lambda: room_of(build), Room())
+    if ask.config.recall.assembly == "tiers" and build.secret is not None:
+        offer = steps.run(
+            "tiers",
+            lambda: runtime.tiers.offer(
+                ask.scope,
+                budget_tokens=build.room.knowledge_tokens,
+                signals=ask.signals,
+                task=build.query,
+                chosen=build.chosen,
+                hits=hits,
+                profile=build.profile,
+                config=ask.config,
+                count=build.scale.tokenizer,
+            ),
+            None,
+        )
+        if offer is not None:
+            steps.note(*offer.degradations)
+            build.chosen, build.hits, build.reasons = offer.chosen, offer.hits, offer.reasons
+    build.profile = _told_once(build.profile, build.chosen)
 
 
-def _tell_once(found: Recollection, chosen: Chosen) -> Recollection:
-    """`found` without what its profile only tells and a source on offer tells in full."""
-    told = {memory.id: _folded(memory.text) for memory in found.profile if TOLD in memory.metadata}
-    if not told:
-        return found
+def _told_once(profile: tuple[Memory, ...], chosen: Chosen) -> tuple[Memory, ...]:
+    """`profile` without what it only tells and a source on offer tells in full."""
+    if not any(TOLD in memory.metadata for memory in profile):
+        return profile
     sources = [_folded(one.offered.text) for one in chosen.candidates]
-    twice = {id_ for id_, said in told.items() if any(said in source for source in sources)}
-    profile = tuple(memory for memory in found.profile if memory.id not in twice)
-    return replace(found, profile=profile)
+
+    def is_told(memory: Memory) -> bool:
+        said = _folded(memory.text)
+        return TOLD in memory.metadata and any(said in source for source in sources)
+
+    return tuple(memory for memory in profile if not is_told(memory))
 
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _fill_and_render(
-    ask: Ask, found: Recollection, choice: Choice, scale: Scale, steps: Steps
-) -> Filled:
+def _fill_and_render(build: Build) -> None:
     """The block that has room, rendered; where all of it surely fits, it is counted later."""
-    chosen, room, tokenizer = choice.chosen, choice.room, scale.tokenizer
-    if room.limit_tokens <= 0 and (found.profile or chosen.candidates):
-        steps.note(
-            f"the messages leave no room for memory in the window of {scale.window_tokens:,} tokens"
-        )
-    if found.secret is None or room.limit_tokens <= 0:
-        return Filled(text=None, shows_knowledge=False, built=Lazy(BuiltBlock))
+    ask, steps, chosen, room = build.ask, build.steps, build.chosen, build.room
+    tokenizer, window = build.scale.tokenizer, build.scale.window_tokens
+    if room.limit_tokens <= 0 and (build.profile or chosen.candidates):
+        steps.note(f"the messages leave no room for memory in the window of {window:,} tokens")
+    if build.secret is None or room.limit_tokens <= 0:
+        return
     pointers = {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}
     offered: dict[str, Any] = {
-        "secret": found.secret,
+        "secret": build.secret,
         "limit_tokens": room.limit_tokens,
-        "user_profile": [memory.text for memory in found.profile],
+        "user_profile": [memory.text for memory in build.profile],
         "profile_tokens": min(ask.config.budget.preferences, room.limit_tokens),
         "candidates": chosen.candidates,
         "knowledge_tokens": room.knowledge_tokens,
@@ -207,39 +189,36 @@ def _fill_and_render(
         "role": ask.config.reference_role,
     }
 
-    def build(step: str, otherwise: str | None = None) -> BuiltBlock:
-        return steps.run(
-            step,
-            lambda: build_block(
-                count=tokenizer,
-                count_messages=lambda m: sum(tokenizer.count_message(x) for x in m),
-                **offered,
-            ),
-            BuiltBlock(text=otherwise),
-        )
+    def count_messages(messages: Sequence[Mapping[str, Any]]) -> int:
+        return sum(tokenizer.count_message(message) for message in messages)
 
+    counted = partial(build_block, count=tokenizer, count_messages=count_messages, **offered)
     if not ask.trim:  # where the plan is needed anyway, everything has to be counted
         whole = partial(write_whole, at_most=tokenizer.at_most, **offered)
-        text = steps.run("block", whole, None)
+        text = build.text = steps.run("block", whole, None)
         if text is not None:
-            built = Lazy(lambda: build("count", text))
-            return Filled(text=text, shows_knowledge=bool(chosen.candidates), built=built)
-    counted = build("block")
-    return Filled(
-        text=counted.text,
-        shows_knowledge=bool(counted.knowledge.shown),
-        built=Lazy(lambda: counted),
-    )
+            build.shows_knowledge = bool(chosen.candidates)
+            build.counted = Lazy(lambda: steps.run("count", counted, BuiltBlock(text=text)))
+            return
+    built = steps.run("block", counted, BuiltBlock())
+    build.text, build.shows_knowledge = built.text, bool(built.knowledge.shown)
+    build.counted = Lazy(lambda: built)
 
 
-def _inject(
-    ask: Ask, filled: Filled, plan: Lazy[ContextPlan | None], steps: Steps
-) -> list[dict[str, Any]]:
+def _plan(build: Build) -> ContextPlan | None:
+    """The whole request; nothing that is sent waits for a plan that trims nothing."""
+    if build.ask.messages.asked is None:
+        return None
+    name = "pack" if build.ask.trim else "plan"
+    return build.steps.run(name, lambda: pack_request(build), None, raises=BudgetError)
+
+
+def _inject(build: Build, planned: Lazy[ContextPlan | None]) -> list[dict[str, Any]]:
     """The messages to send: the caller's, trimmed if they may be, and the reference."""
-    sent: Sequence[Mapping[str, Any]] = ask.messages
-    if ask.trim and plan.value is not None:
-        sent = plan.value.messages
-    messages = steps.run("inject", lambda: _with_block(sent, filled.text, ask.config), None)
+    ask = build.ask
+    plan = planned.value if ask.trim else None
+    sent: Sequence[Mapping[str, Any]] = ask.messages if plan is None else plan.messages
+    messages = build.steps.run("inject", lambda: _with_block(sent, build.text, ask.config), None)
     return [dict(message) for message in sent] if messages is None else messages
 
 
@@ -247,13 +226,8 @@ def _with_block(
     messages: Sequence[Mapping[str, Any]], text: str | None, config: LoopConfig
 ) -> list[dict[str, Any]]:
     """The messages with the block where the settings want it."""
-    return inject(
-        messages,
-        text,
-        framing=config.framing,
-        role=config.reference_role,
-        placement=config.placement,
-    )
+    role, placement = config.reference_role, config.placement
+    return inject(messages, text, framing=config.framing, role=role, placement=placement)
 
 
 def _without_old_blocks(ask: Ask) -> Ask:
@@ -354,6 +328,7 @@ def working_for(memory: Host, *, scope: Scope, model: str, config: LoopConfig) -
 _log = logging.getLogger(__name__)
 
 TASK_CHARACTERS = 2_000
+T = TypeVar("T")
 
 
 class Turn:
@@ -389,89 +364,100 @@ class Turn:
         self.dry = dry
         self.preferences: tuple[Preference, ...] = ()
         self.taken_back: tuple[Preference, ...] = ()
+        self.outcomes: list[CallOutcome] = []
+        """What became of the tool calls of this turn, in their order."""
         self._began = time.perf_counter()
         self._finished = False
         self._working = working
         if not isinstance(messages, Conversation):
             messages = require_messages(messages)
-        self._context = Context(messages=list(messages))
+        self.context = Context(messages=list(messages))
+        self._steps = Steps(partial(_warn, memory))
         self._asked: dict[str, Any] | None = None
         self._repeated = False
-        self._extra: list[str] = []
-        self._signals = tuple(signals)
         self._features: tuple[str, ...] = ()
         self._calls: list[Call] = []
         self._results: list[str] = []
-        self.outcomes: list[CallOutcome] = []
-        """What became of the tool calls of this turn, in their order."""
         try:
             if self.scope.user_id is None and not dry:
                 memory.runtime.warn_of_the_nameless()
             given = read_conversation(messages)
-            self._build(given, tools=tuple(tools or ()), message_id=message_id, trim=trim)
+            self._asked = given.question
+            if given.asked is None:
+                self.context = Context(messages=given.copies())
+            else:
+                ask = Ask(
+                    messages=given,
+                    heard=self._listen(),
+                    scope=self.scope,
+                    config=self.config,
+                    model=model,
+                    tools=tuple(tools or ()),
+                    pointers=self._try("working memory", self._pointers) or (),
+                    trim=trim,
+                    message_id=message_id,
+                    signals=self._read_signals(signals),
+                )
+                self._build(ask, given.asked)
         except BudgetError:
             raise
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
-            self._note("memory", error)
+            self._steps.note(f"memory failed: {type(error).__name__}: {error}")
 
     def __repr__(self) -> str:
-        return f"Turn({quoted(self._context.query)}, {len(self.block_text)} characters of memory)"
+        return f"Turn({quoted(self.context.query)}, {len(self.block_text)} characters of memory)"
 
     # -- before the model: what to send --------------------------------------------------
 
     @property
     def messages(self) -> list[Any]:
         """What to send to the model: the caller's messages and the one reference."""
-        return self._context.messages
-
-    @property
-    def context(self) -> Context:
-        return self._context
+        return self.context.messages
 
     @property
     def injected(self) -> bool:
-        return self._context.text is not None
+        return self.context.text is not None
 
     @property
     def block(self) -> ContextBlock | None:
-        return self._context.built.block
+        return self.context.built.block
 
     @property
     def block_text(self) -> str:
-        return self._context.text or ""
+        return self.context.text or ""
 
     @property
     def citations(self) -> tuple[Citation, ...]:
-        return self._context.citations_for("")
+        return self.context.citations_for("")
 
     def citations_for(self, answer: str) -> tuple[Citation, ...]:
         """The citations, each with the sentence that this answer takes from its source."""
-        return self._context.citations_for(answer)
+        return self.context.citations_for(answer)
 
     @property
     def hits(self) -> tuple[Hit, ...]:
-        return self._context.hits
+        return self.context.hits
 
     @property
     def budget(self) -> Budget | None:
-        return self._context.budget
+        return self.context.budget
 
     @property
     def snapshot(self) -> Snapshot | None:
-        return self._context.snapshot
+        return self.context.snapshot
 
     @property
     def snapshot_id(self) -> str:
-        return self._context.snapshot_id
+        return self.context.snapshot_id
 
     @property
     def message_id(self) -> str:
-        return self._context.message_id
+        return self.context.message_id
 
     @property
     def degradations(self) -> list[str]:
         """What did not work, in words; empty when everything did."""
-        return [*dict.fromkeys((*self._context.degradations, *self._extra))]
+        return [*dict.fromkeys((*self.context.degradations, *self._steps.degradations))]
 
     def tell_degradations(self, tell: Callable[[str], None]) -> None:
         """Tell what did not work so far, and later what the background finds out; each once."""
@@ -482,83 +468,64 @@ class Turn:
                 told.add(problem)
                 tell(problem)
 
-        self._context.steps.tell_to(once)
-        for problem in self._extra:
-            once(problem)
+        self.context.steps.tell_to(once)
+        self._steps.tell_to(once)
 
-    def _build(
-        self,
-        given: Conversation,
-        *,
-        tools: tuple[Mapping[str, Any], ...],
-        message_id: str,
-        trim: bool,
-    ) -> None:
-        runtime = self.memory.runtime
-        at, self._asked = given.asked, given.question
-        if at is None or self._asked is None:
-            self._context = Context(messages=given.copies())
-            return
-        if self.config.learn.preferences and not self.dry:
-            asked = self._asked
-            self._try("query", lambda: runtime.expect_question(asked, self.config))
+    def _listen(self) -> frozenset[str]:
+        """Hear what the user says of themselves, while the vector of their question is made."""
+        runtime, asked = self.memory.runtime, self._asked
+        if asked is not None and self.config.learn.preferences and not self.dry:
+            self._try("query", runtime.expect_question, asked, self.config)
             whose = {"user_id": self.scope.user_id, "project_id": self.scope.project_id}
-            heard = self._try("preferences", lambda: runtime.preferences.listen([asked], **whose))
+            heard = self._try("preferences", runtime.preferences.listen, [asked], **whose)
             if heard is not None:
                 self.preferences, self.taken_back = heard.kept, heard.taken_back
-        wanted = self.config.budget.working
-        ask = Ask(
-            messages=given,
-            scope=self.scope,
-            config=self.config,
-            model=self.model,
-            tools=tools,
-            pointers=self._try("working memory", self._pointers) or () if wanted else (),
-            trim=trim,
-            message_id=message_id,
-            heard=frozenset(preference.id for preference in self.preferences),
-            signals=self._read_signals(runtime),
-        )
+        return frozenset(preference.id for preference in self.preferences)
+
+    def _build(self, ask: Ask, at: int) -> None:
+        runtime, given = self.memory.runtime, ask.messages
         key = (self.scope, self.config, self.model, at, given.prefix_hash())
         known = runtime.blocks.get(key) if at + 1 < len(given) else None
         if known is not None and known[0][: at + 1] == given[: at + 1]:
             # A later step of a turn: the same block again, byte for byte.
             self._repeated = True
-            kept = known[1]
-            messages = _with_block(given, kept.text, self.config)
-            self._context = replace(kept, messages=messages)
+            messages = _with_block(given, known[1].text, self.config)
+            self.context = replace(known[1], messages=messages)
             return
-        self._context = build_context(runtime, ask)
+        context = self.context = build_context(runtime, ask)
         if self.dry:
             return
-        runtime.blocks.put(key, (given, self._context))
-        context = self._context
+        runtime.blocks.put(key, (given, context))
         if self.injected:
             runtime.remember_shown(self.scope, context)
         size = sum(len(hit.memory.text) for hit in context.hits) + len(self.block_text)
-        late = Lazy(lambda: context.snapshot, characters=size)
+        late = Lazy(lambda: context.snapshot, characters=size, write=fields_or_none)
         self._try("trace", lambda: runtime.trace.record_late(context.snapshot_id, late, self.scope))
         if contexts_log.isEnabledFor(logging.INFO) and self.snapshot is not None:
             log_context(self.snapshot)
 
-    def _read_signals(self, runtime: Runtime) -> tuple[Signal, ...]:
+    def _read_signals(self, said: Sequence[Signal]) -> tuple[Signal, ...]:
         """What is going on; learned from only where somebody says so or the tiers need it."""
-        noted = self._try("signals", lambda: runtime.noted_signals(self.scope)) or ()
-        signals = tuple(dict.fromkeys((*self._signals, *noted)))
+        runtime = self.memory.runtime
+        noted = self._try("signals", runtime.noted_signals, self.scope) or ()
+        signals = tuple(dict.fromkeys((*said, *noted)))
         if (signals or self.config.recall.assembly == "tiers") and self._asked is not None:
             from agentmem.living.predict import Signal
 
             task = Signal(kind="task", value=strip(text_of(self._asked))[:TASK_CHARACTERS])
-            self._features = self._try(
+            features = self._try(
                 "signals", lambda: runtime.predictions.features((*signals, task), self.scope)
-            ) or ()  # fmt: skip
+            )
+            self._features = features or ()
         return signals
 
     def _pointers(self) -> tuple[Pointer, ...]:
-        if self._working is None:  # most turns have no results to point at, and need not open it
-            runtime = self.memory.runtime
-            if not runtime.has_results(self.scope, session_of(self.scope, runtime.now())):
-                return ()
+        runtime = self.memory.runtime
+        session = session_of(self.scope, runtime.now())
+        if not self.config.budget.working or (
+            self._working is None and not runtime.has_results(self.scope, session)
+        ):  # most turns have no results to point at, and need not open it
+            return ()
         return self.working.pointers()
 
     # -- tools -------------------------------------------------------------------------
@@ -630,6 +597,7 @@ class Turn:
             return
         self._finished = True
         answer = "" if answer is None else sound(str(answer))
+        asked = "" if self._asked is None else text_of(self._asked)
         spent = 1000 * (time.perf_counter() - self._began) if duration_ms is None else duration_ms
         counts = read_usage(usage)
         outcome = Outcome(
@@ -642,21 +610,15 @@ class Turn:
             error=error,
             calls=count_calls(self.outcomes),
         )
-        self._try("trace", lambda: self._complete(outcome))
-        self._try("token counts", lambda: self._observe(prompt_tokens or counts.get("prompt")))
+        self._try("trace", self._complete, outcome)
+        self._try("token counts", self._observe, prompt_tokens or counts.get("prompt"))
         if self.config.learn.auto_index:
-            self._try("indexing", lambda: self._index(answer if keep_answer else ""))
-        self._try("usage", lambda: self._count_use(answer))
+            self._try("indexing", self._index, asked, answer if keep_answer else "")
+        self._try("usage", self._count_use, asked, answer)
         if self.config.learn.nightly:
             self._try("schedule", self.memory.runtime.nightly.start)
-        if self._calls and not error and answer and self._asked is not None:
-            goal = text_of(self._asked)
-            self._try(
-                "workflows",
-                lambda: self.memory.runtime.workflows.remember(
-                    goal, self._calls, self.scope, results=self._results
-                ),
-            )
+        if self._calls and not error and answer:
+            self._try("workflows", self._learn_workflow, asked)
         if self._working is not None or self.config.budget.working:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
 
@@ -670,7 +632,7 @@ class Turn:
         if trouble_of(error) != "too long":
             return False
         if self.model:
-            runtime, sent = self.memory.runtime, self._context
+            runtime, sent = self.memory.runtime, self.context
             self._try(
                 "token counts",
                 lambda: runtime.refused(self.model, estimated=sent.estimated_tokens, error=error),
@@ -683,92 +645,70 @@ class Turn:
 
     def _observe(self, prompt_tokens: int | None) -> None:
         if prompt_tokens and self.model and not self._repeated:
-            context = self._context
-            estimated = Lazy(lambda: context.estimated_tokens, characters=0)
+            context = self.context
+            estimated = Lazy(lambda: context.estimated_tokens)
             self.memory.runtime.observe(self.model, estimated=estimated, actual=prompt_tokens)
 
-    def _index(self, answer: str) -> None:
-        runtime = self.memory.runtime
-        now = runtime.now().isoformat()
-        said: list[dict[str, Any]] = []
-        if self._asked is not None:
-            said.append({"role": "user", "content": text_of(self._asked), "created_at": now})
+    def _index(self, asked: str, answer: str) -> None:
+        runtime, learn = self.memory.runtime, self.config.learn
+        now = runtime.now()
+        said = [{"role": "user", "content": asked, "created_at": now.isoformat()}]
 
         def tell() -> list[dict[str, Any]]:
             # What users say is theirs even when a block said it too; an answer's quotes are not.
-            own = {
-                "role": "assistant",
-                "content": own_words(answer, runtime.shown_to(self.scope)),
-                "created_at": now,
-            }
-            return [one for one in (*said, own) if any(map(str.isalnum, one["content"]))]
+            own = own_words(answer, runtime.shown_to(self.scope))
+            reply = {"role": "assistant", "content": own, "created_at": now.isoformat()}
+            return [one for one in (*said, reply) if any(map(str.isalnum, one["content"]))]
 
-        texts = [*(message["content"] for message in said), answer]
-        listened = self.config.learn.preferences
-        if any(any(map(str.isalnum, text)) for text in texts):
+        if any(map(str.isalnum, asked + answer)):
             runtime.indexer.enqueue_messages(
-                Lazy(tell, characters=sum(map(len, texts))),
-                session=session_of(self.scope, runtime.now()),
+                Lazy(tell, characters=len(asked) + len(answer)),
+                session=session_of(self.scope, now),
                 scope=self.scope,
                 trace=self.snapshot_id,
-                heard=[one.id for one in self.preferences] if listened else None,
+                heard=[one.id for one in self.preferences] if learn.preferences else None,
             )
-        if self.config.learn.facts and said:
+        if learn.facts and self._asked is not None:
             payload: dict[str, Any] = {"messages": said}
-            if self.config.learn.model:
-                payload["model"] = self.config.learn.model
-                payload |= {"calls": self.config.learn.calls, "tokens": self.config.learn.tokens}
+            if learn.model:
+                payload |= {"model": learn.model, "calls": learn.calls, "tokens": learn.tokens}
             runtime.worker.submit("learn", payload, scope=self.scope)
 
-    def _count_use(self, answer: str) -> None:
+    def _count_use(self, asked: str, answer: str) -> None:
         """Tell the store which of the shown memories the answer used (found, cited, ignored)."""
         from agentmem.living.usage import Shown, find_used
 
-        context = self._context
+        context, runtime = self.context, self.memory.runtime
         if not (answer and context.shows_knowledge) or self._repeated:
             return
-        asked = text_of(self._asked) if self._asked is not None else ""
 
-        def look() -> list[Shown]:
+        def look() -> tuple[list[str], list[str]]:
             found = {hit.memory.id: hit.memory for hit in context.hits}
-            return [
+            shown = [
                 Shown(id=id_, number=number, text=served_text(found[id_]))
                 for number, id_ in enumerate(context.built.knowledge.ids, start=1)
                 if id_ in found
             ]
+            used = find_used(answer, shown, question=asked)
+            ids = [one.id for one in shown]
+            return [id_ for id_ in ids if id_ in used], [id_ for id_ in ids if id_ not in used]
 
-        shown = Lazy(look, characters=0)
-        read = Lazy(lambda: find_used(answer, shown.value, question=asked), characters=0)
-
-        def ids(*, cited: bool) -> Lazy[list[str]]:
-            return Lazy(
-                lambda: [one.id for one in shown.value if (one.id in read.value) is cited],
-                characters=len(answer),
-            )
-
-        payload = {"cited": ids(cited=True), "ignored": ids(cited=False)}
-        self.memory.runtime.worker.submit("usage", payload, scope=self.scope)
+        read = Lazy(look)
+        cited = Lazy(lambda: read.value[0], characters=len(answer))
+        ignored = Lazy(lambda: read.value[1], characters=len(answer))
+        runtime.worker.submit("usage", {"cited": cited, "ignored": ignored}, scope=self.scope)
         if self._features:
-            self.memory.runtime.predictions.remember(
-                self._features, payload["cited"].value, self.scope
-            )
+            runtime.predictions.remember(self._features, cited.value, self.scope)
+
+    def _learn_workflow(self, goal: str) -> None:
+        workflows = self.memory.runtime.workflows
+        workflows.remember(goal, self._calls, self.scope, results=self._results)
 
     # -- inside ------------------------------------------------------------------------
 
-    def _try(self, name: str, call: Callable[[], Any]) -> Any:
-        try:
-            return call()
-        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
-            self._note(name, error)
-            return None
-
-    def _note(self, name: str, error: Exception) -> None:
-        problem = f"{name} failed: {type(error).__name__}: {error}"
-        self._extra.append(problem)
-        try:
-            self.memory.runtime.warn(problem)
-        except Exception:  # noqa: BLE001 - a memory this broken is warned of all the same
-            _log.warning("memory degraded: %s", problem)
+    def _try(self, name: str, call: Callable[..., T], *given: Any, **named: Any) -> T | None:
+        """What `call` gives; None, and a degradation, where it fails (P30)."""
+        return self._steps.run(name, lambda: call(*given, **named), None)
 
     def __enter__(self) -> Self:
         return self
@@ -780,3 +720,10 @@ class Turn:
         traceback: TracebackType | None,
     ) -> None:
         self.done(error="" if error is None else f"{type(error).__name__}: {error}")
+
+
+def _warn(memory: Host, problem: str) -> None:
+    try:
+        memory.runtime.warn(problem)
+    except Exception:  # noqa: BLE001 - a memory this broken is warned of all the same
+        _log.warning("memory degraded: %s", problem)

@@ -187,7 +187,7 @@ class Agents(Base):
         on_turn: OnTurn | None = None,
     ) -> Any:
         """An OpenAI client with memory; yours stays as it is."""
-        from agentmem.agent.adapters.openai import wrap_openai
+        from agentmem.agent.adapters.clients import wrap_openai
 
         memory = cast("MemoryManager", self)
         return wrap_openai(client, memory, scope=scope, config=config, on_turn=on_turn)
@@ -201,7 +201,7 @@ class Agents(Base):
         on_turn: OnTurn | None = None,
     ) -> C:
         """An Anthropic client with memory; yours stays as it is."""
-        from agentmem.agent.adapters.anthropic import wrap_anthropic
+        from agentmem.agent.adapters.clients import wrap_anthropic
 
         memory = cast("MemoryManager", self)
         return wrap_anthropic(client, memory, scope=scope, config=config, on_turn=on_turn)

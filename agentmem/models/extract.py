@@ -15,6 +15,7 @@ from agentmem.base.checks import require_count, require_text
 from agentmem.base.config import EXTRACTIVE
 from agentmem.base.errors import InvalidInput, MalformedBlock
 from agentmem.base.lazy import compile_late
+from agentmem.base.threads import awaited
 from agentmem.data import read_json, read_lists
 from agentmem.prompt.block import STUB, ContextBlock, parse_context
 from agentmem.prompt.build import is_only_asked
@@ -60,16 +61,9 @@ def _answers() -> tuple[tuple[tuple[AnswerKind, re.Pattern[str]], ...], Marks]:
 
 def answer_kinds(question: str) -> tuple[AnswerKind, ...]:
     """What `question` asks for, the first thing asked first; `("any",)` when it does not say."""
-    found = [
-        (match.start(), kind)
-        for kind, pattern in _answers()[0]
-        if (match := pattern.search(question))
-    ]
-    if not found:
-        return ("any",)
-    kinds = [kind for _, kind in found]
+    kinds = [kind for kind, pattern in _answers()[0] if pattern.search(question)]
     # "How much does it cost" is a count as well as money; "what" is in nearly all of them.
-    return tuple(dict.fromkeys(kinds[:2]))
+    return tuple(dict.fromkeys(kinds[:2])) or ("any",)
 
 
 def answer_likeness(sentence: str, kinds: tuple[AnswerKind, ...]) -> float:
@@ -210,10 +204,10 @@ def extract_answer(
     asked = dict(analyse_query(question[:MAX_QUESTION_CHARACTERS]))
     if not units or not asked:
         return ExtractedAnswer(text=NOTHING_FOUND)
-    scored = _score(question, asked, units, sources)
+    _score(question, asked, units, sources)
     if embed is not None:
-        scored = _by_meaning(question, scored, sources, embed)
-    chosen = _choose(scored, most_sentences)
+        units = _by_meaning(question, units, sources, embed)
+    chosen = _choose(units, most_sentences)
     if not chosen:
         return ExtractedAnswer(text=NOTHING_FOUND)
     found = tuple(
@@ -222,9 +216,9 @@ def extract_answer(
             quote=sources[unit.place].text[unit.start : unit.end],
             start=unit.start,
             end=unit.end,
-            score=round(score, 6),
+            score=round(unit.score, 6),
         )
-        for score, unit in chosen
+        for unit in chosen
     )
     return ExtractedAnswer(text=write_answer(found), sentences=found, found=True)
 
@@ -236,7 +230,10 @@ def write_answer(found: Sequence[ExtractedSentence]) -> str:
 
 @dataclass(slots=True)
 class _Unit:
-    """A sentence with its place; `heading` and `above` are what stands over and before it."""
+    """A sentence with its place and the heading it stands under.
+
+    `coverage` is how much of the question it holds together with what is around it.
+    """
 
     place: int
     start: int
@@ -244,7 +241,8 @@ class _Unit:
     terms: list[str]
     heading: list[str]
     is_question: bool
-    order: int
+    score: float = 0.0
+    coverage: float = 0.0
 
 
 def _units(sources: Sequence[ExtractSource]) -> Iterator[_Unit]:
@@ -253,13 +251,13 @@ def _units(sources: Sequence[ExtractSource]) -> Iterator[_Unit]:
         text = source.text[:left]
         left -= len(text)
         heading: list[str] = []
-        order = 0
         for start, end in _spans(text):
             shown = text[start:end]
             terms = analyse(shown)
             if not terms:
                 continue
-            label = _LABEL.match(shown) if _opens_paragraph(text, start) else None
+            opens_paragraph = start == 0 or text[start - 1] == "\n"
+            label = _LABEL.match(shown) if opens_paragraph else None
             if label:
                 heading = analyse(label[1])
             elif _is_heading(text, start, end):
@@ -273,9 +271,7 @@ def _units(sources: Sequence[ExtractSource]) -> Iterator[_Unit]:
                 terms=terms,
                 heading=heading if heading is not terms else [],
                 is_question=_QUESTION_END.search(shown) is not None,
-                order=order,
             )
-            order += 1
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
@@ -314,77 +310,84 @@ def _is_heading(text: str, start: int, end: int) -> bool:
     return text[start] == "#" or (text[end : end + 2] == "\n\n" and "\n" not in text[start:end])
 
 
-def _opens_paragraph(text: str, start: int) -> bool:
-    return start == 0 or text[start - 1] == "\n"
-
-
-@dataclass(slots=True)
-class _Scored:
-    score: float
-    coverage: float
-    unit: _Unit
-
-
 def _score(
     question: str,
     asked: dict[str, float],
     units: list[_Unit],
     sources: Sequence[ExtractSource],
-) -> list[_Scored]:
-    kinds = answer_kinds(question)
-    ordered = list(asked)
-    common = _common_terms()
-    asked = {term: weight * (_COMMON if term in common else 1.0) for term, weight in asked.items()}
+) -> None:
+    """Give each sentence its score and its coverage."""
+    kinds, common = answer_kinds(question), _common_terms()
     vectors = _matches(asked, units)
-    frequency = {term: sum(term in vector for vector in vectors) for term in ordered}
-    worth = {term: asked[term] * idf(frequency[term], len(units)) for term in ordered}
+    worth = {
+        term: weight
+        * (_COMMON if term in common else 1.0)
+        * idf(sum(term in vector for vector in vectors), len(units))
+        for term, weight in asked.items()
+    }
     total = sum(worth.values()) or 1.0
     mean_length = sum(len(unit.terms) for unit in units) / len(units)
-    in_source = _source_shares(vectors, units, worth, total, sources)
-    titles = [set(analyse(source.title)) & set(ordered) for source in sources]
-    bigrams = set(itertools.pairwise(ordered))
-    scored: list[_Scored] = []
+    titles = [[term for term in analyse(source.title) if term in worth] for source in sources]
+    bigrams = set(itertools.pairwise(asked))
+    held: list[dict[str, float]] = [{} for _ in sources]  # by each source somewhere
+    for unit, vector in zip(units, vectors, strict=True):
+        _widen(held[unit.place], vector)
+
+    def share(words: Mapping[str, float]) -> float:
+        """How much of the question these words are."""
+        return sum(held * worth[term] for term, held in words.items()) / total
+
+    def around(at: int) -> dict[str, float]:
+        """What title, heading and the sentences beside it add: terms the sentence itself lacks."""
+        unit, found = units[at], dict[str, float]()
+        for neighbour, near in ((at - 1, _NEIGHBOUR), (at + 1, _NEIGHBOUR / 2)):
+            if 0 <= neighbour < len(units) and units[neighbour].place == unit.place:
+                _widen(found, vectors[neighbour], near)
+        _widen(found, dict.fromkeys(titles[unit.place], _TITLE))
+        _widen(found, {term: _HEADING for term in unit.heading if term in worth})
+        return {term: held for term, held in found.items() if term not in vectors[at]}
+
+    in_source = [share(words) for words in held]
     for at, (unit, vector) in enumerate(zip(units, vectors, strict=True)):
-        own = {term: share * worth[term] for term, share in vector.items()}
         length = 1.0 - _LENGTH + _LENGTH * len(unit.terms) / mean_length
-        base = sum(own.values()) / (total * sqrt(length))
-        context = _context(at, units, vectors, worth=worth, titles=titles, own=own)
-        score = base + context / total + _SOURCE * in_source[unit.place]
+        own, beside = share(vector), share(around(at))
+        score = own / sqrt(length) + beside + _SOURCE * in_source[unit.place]
         if bigrams:
-            pairs = set(zip(unit.terms, unit.terms[1:], strict=False))
+            pairs = set(itertools.pairwise(unit.terms))
             score += _PHRASE * len(bigrams & pairs) / len(bigrams)
-        coverage = (sum(own.values()) + context) / total
-        if at and _follows(units[at - 1], unit) and units[at - 1].is_question:
-            before = sum(share * worth[t] for t, share in vectors[at - 1].items()) / total
-            score += _AFTER_QUESTION * before
-            coverage = max(coverage, _AFTER_QUESTION * before)
-        source = sources[unit.place]
-        likeness = answer_likeness(source.text[unit.start : unit.end], kinds)
+        unit.coverage = own + beside
+        if at and units[at - 1].place == unit.place and units[at - 1].is_question:
+            before = _AFTER_QUESTION * share(vectors[at - 1])
+            score += before
+            unit.coverage = max(unit.coverage, before)
+        likeness = answer_likeness(sources[unit.place].text[unit.start : unit.end], kinds)
         score *= 1.0 + (_SURE_LIKENESS if kinds[0] in _SURE else _LIKENESS) * likeness
         if unit.is_question:
             score *= 1.0 - _IS_QUESTION
-        if len(unit.terms) < 3:
-            score *= 0.7
-        scored.append(_Scored(score=score, coverage=coverage, unit=unit))
-    return scored
+        unit.score = score * (0.7 if len(unit.terms) < 3 else 1.0)
+
+
+def _widen(words: dict[str, float], more: Mapping[str, float], share: float = 1.0) -> None:
+    """Add what `more` holds, each word as much as it is held at best."""
+    for term, held in more.items():
+        words[term] = max(words.get(term, 0.0), share * held)
 
 
 def _by_meaning(
-    question: str, scored: list[_Scored], sources: Sequence[ExtractSource], embed: Embed
-) -> list[_Scored]:
+    question: str, units: list[_Unit], sources: Sequence[ExtractSource], embed: Embed
+) -> list[_Unit]:
     """The best by their words, with what their vectors say added."""
-    best = sorted(scored, key=lambda one: -one.score)[:MOST_EMBEDDED]
-    texts = [_in_place(one.unit, sources[one.unit.place].text) for one in best]
-    vectors = embed([question, *texts])
+    best = sorted(units, key=lambda unit: -unit.score)[:MOST_EMBEDDED]
+    vectors = embed([question, *(_in_place(unit, sources[unit.place].text) for unit in best)])
     if vectors is None:
-        return scored
-    for one, cosine in zip(best, (vectors[1:] @ vectors[0]).tolist(), strict=True):
+        return units
+    for unit, cosine in zip(best, (vectors[1:] @ vectors[0]).tolist(), strict=True):
         worth = max(0.0, cosine - _FAR)
-        one.score += _MEANING * worth * (1.0 - _IS_QUESTION * one.unit.is_question)
-        enough = one.coverage + worth >= _LEAST_MEANT
-        if sources[one.unit.place].told:
-            enough = one.coverage >= _LEAST_COVERAGE or cosine >= _TOLD
-        one.coverage = _LEAST_COVERAGE if enough else 0.0
+        unit.score += _MEANING * worth * (1.0 - _IS_QUESTION * unit.is_question)
+        enough = unit.coverage + worth >= _LEAST_MEANT
+        if sources[unit.place].told:
+            enough = unit.coverage >= _LEAST_COVERAGE or cosine >= _TOLD
+        unit.coverage = _LEAST_COVERAGE if enough else 0.0
     return best
 
 
@@ -423,75 +426,28 @@ def _is_near(term: str, wanted: str) -> bool:
     short, long = sorted((term, wanted), key=len)
     if len(short) < 4 or len(long) - len(short) > 4:
         return False
-    same = next(
-        (i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short)
-    )
+    same = next((at for at, letter in enumerate(short) if letter != long[at]), len(short))
     return same >= 4 and same >= len(short) - 1 and same >= 0.6 * len(long)
 
 
-def _source_shares(
-    vectors: list[dict[str, float]],
-    units: list[_Unit],
-    worth: dict[str, float],
-    total: float,
-    sources: Sequence[ExtractSource],
-) -> list[float]:
-    """How much of the question each source holds somewhere."""
-    held: list[dict[str, float]] = [{} for _ in sources]
-    for unit, vector in zip(units, vectors, strict=True):
-        for term, share in vector.items():
-            held[unit.place][term] = max(share, held[unit.place].get(term, 0.0))
-    return [sum(share * worth[term] for term, share in one.items()) / total for one in held]
-
-
-def _context(
-    at: int,
-    units: list[_Unit],
-    vectors: list[dict[str, float]],
-    *,
-    worth: dict[str, float],
-    titles: list[set[str]],
-    own: dict[str, float],
-) -> float:
-    """What title, heading and the sentences beside it add: terms the sentence itself lacks."""
-    unit = units[at]
-    around: dict[str, float] = {}
-    for neighbour in (at - 1, at + 1):
-        if 0 <= neighbour < len(units) and _follows(
-            units[min(at, neighbour)], units[max(at, neighbour)]
-        ):
-            share = _NEIGHBOUR if neighbour < at else _NEIGHBOUR / 2
-            for term, value in vectors[neighbour].items():
-                around[term] = max(around.get(term, 0.0), share * value)
-    for terms, share in ((titles[unit.place], _TITLE), (unit.heading, _HEADING)):
-        for term in terms:
-            if term in worth:
-                around[term] = max(around.get(term, 0.0), share)
-    return sum(share * worth[term] for term, share in around.items() if term not in own)
-
-
-def _follows(before: _Unit, after: _Unit) -> bool:
-    return before.place == after.place
-
-
-def _choose(scored: list[_Scored], most_sentences: int) -> list[tuple[float, _Unit]]:
-    ranked = sorted(scored, key=lambda one: (-one.score, one.unit.place, one.unit.start))
-    best = next((one for one in ranked if one.coverage >= _LEAST_COVERAGE), None)
+def _choose(units: list[_Unit], most_sentences: int) -> list[_Unit]:
+    ranked = sorted(units, key=lambda unit: (-unit.score, unit.place, unit.start))
+    best = next((unit for unit in ranked if unit.coverage >= _LEAST_COVERAGE), None)
     if best is None:
         return []
     least = _LEAST_SHARE * best.score
-    waiting = [one for one in ranked if one is not best and one.score >= least]
+    waiting = [unit for unit in ranked if unit is not best and unit.score >= least]
     chosen = [best]
     while waiting and len(chosen) < most_sentences:
-        quoted = {one.unit.place for one in chosen}
+        quoted = {unit.place for unit in chosen}
         # A second sentence of one source often scores for the words of the first.
         following = max(
-            waiting, key=lambda one: one.score * (_SAME_SOURCE if one.unit.place in quoted else 1.0)
+            waiting, key=lambda unit: unit.score * (_SAME_SOURCE if unit.place in quoted else 1.0)
         )
         waiting.remove(following)
-        if not any(_says_the_same(following.unit, known.unit) for known in chosen):
+        if not any(_says_the_same(following, known) for known in chosen):
             chosen.append(following)
-    return [(one.score, one.unit) for one in chosen]
+    return chosen
 
 
 def _says_the_same(first: _Unit, second: _Unit) -> bool:
@@ -533,14 +489,6 @@ def _common_terms() -> frozenset[str]:
 NOTHING = "Nothing in memory answers this."
 NOTED = "Noted."
 TOLD = "You told me: "
-ASKING = frozenset(
-    {
-        "who", "whom", "whose", "what", "which", "when", "where", "why", "how", "tell", "show",
-        "explain", "describe", "list", "find", "give", "say", "summarise", "summarize",
-        "compare", "search", "look", "know", "wonder", "wondering", "want", "need", "please",
-        "help"
-    }
-)  # fmt: skip
 _WORD = re.compile(r"\w+")
 
 
@@ -568,9 +516,7 @@ class ExtractiveModel:
     ) -> ModelAnswer:
         text = answer_from(messages, embed=self._embed)
         if on_chunk is not None:
-            told = on_chunk(text)
-            if told is not None:
-                await told
+            await awaited(on_chunk(text))
         return ModelAnswer(text=text, model=self.name, finish_reason="stop")
 
 
@@ -655,7 +601,8 @@ def is_statement(text: str) -> bool:
     """Whether a text says something rather than asks for it, as far as its form tells."""
     words = _WORD.findall(text.casefold())
     ends = text.rstrip().endswith((".", "!", "。"))
-    return ends and "?" not in text and len(words) > 2 and not ASKING & {words[0], *words[1:6]}
+    asking = " ".join(read_lists("answer_words.txt")["asking"]).split()
+    return ends and "?" not in text and len(words) > 2 and not {*words[:6]} & {*asking}
 
 
 def is_told(messages: Sequence[dict[str, Any]]) -> bool:

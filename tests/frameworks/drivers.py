@@ -40,7 +40,7 @@ def wrapped_callable(memory: Any, talk: Talk) -> Driven:
 
 def anthropic(memory: Any, talk: Talk) -> Driven:
     sdk = pytest.importorskip("anthropic")
-    from agentmem.agent.adapters.anthropic import wrap_anthropic
+    from agentmem.agent.adapters.clients import wrap_anthropic
 
     use = {"type": "tool_use", "id": "c1", "name": "hours", "input": {}}
     made: dict[str, Callable[[str], Any]] = {

@@ -389,7 +389,7 @@ def test_importing_the_adapters_loads_no_client() -> None:
     import sys
 
     code = (
-        "import sys, agentmem.agent.adapters.calls, agentmem.agent.adapters.calls, agentmem.agent.adapters.openai\n"
+        "import sys, agentmem.agent.adapters.calls, agentmem.agent.adapters.calls, agentmem.agent.adapters.clients\n"
         "assert not {'litellm', 'openai', 'httpx'} & set(sys.modules)\n"
     )
     root = Path(__file__).resolve().parents[2]

@@ -454,7 +454,7 @@ def test_the_watcher_sees_what_others_build(memory: MemoryManager, tmp_path: Pat
 
 
 def test_the_watcher_shows_no_older_contexts_once_it_began(memory: MemoryManager) -> None:
-    trace = looking.trace_of(memory)
+    trace = Trace(memory, worker=AtOnce())
     for minute in range(5):
         moment = NOW + timedelta(minutes=minute)
         record(trace, plain_snapshot(id=f"old{minute}", created_at=moment))
@@ -472,7 +472,7 @@ def test_the_watcher_shows_no_older_contexts_once_it_began(memory: MemoryManager
 
 def test_a_late_response_is_shown_when_it_comes(memory: MemoryManager) -> None:
     watcher = Watcher(memory)
-    trace = looking.trace_of(memory)
+    trace = Trace(memory, worker=AtOnce())
     record(trace, plain_snapshot(id="a"))
     assert [event.kind for event in watcher.poll()] == ["context"]
     record(trace, plain_snapshot(id="b", created_at=NOW + timedelta(seconds=1), model="other"))

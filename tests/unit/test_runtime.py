@@ -144,7 +144,7 @@ def test_plan_and_snapshot_may_be_asked_for_at_once(
     def plan() -> None:
         assert begun.wait(5)
         both.set()
-        found.append(context.plan)
+        found.append(context.budget)
 
     threads = [
         threading.Thread(target=lambda: found.append(context.snapshot), daemon=True),

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import agentmem
-from agentmem.agent.trace import Retention, Trace
+from agentmem.agent.trace import Trace
+from agentmem.base.config import MemorySettings
 from agentmem.base.errors import InvalidNumber, SnapshotNotFound
 from agentmem.base.types import Memory, Scope
 from agentmem.memory.manager import MemoryManager
@@ -171,9 +173,11 @@ def test_a_snapshot_written_after_the_erasure_quotes_nothing(memory: MemoryManag
 def test_old_and_large_snapshots_go_first(memory: MemoryManager) -> None:
     one = seen(remembered(memory))
 
-    def written(retention: Retention, count: int = 5) -> list[str]:
+    def written(*, days: float | None, most: int | None, count: int = 5) -> list[str]:
         memory.store.snapshots.prune(keep=0)
-        trace = Trace(memory, worker=AtOnce(), retention=retention)
+        settings = MemorySettings(keep_contexts_days=days, keep_contexts_bytes=most)
+        parts: Any = SimpleNamespace(store=memory.store, settings=settings)
+        trace = Trace(parts, worker=AtOnce(), pruned_every=1)
         for day in range(count):
             moment = NOW + timedelta(days=day)
             record(
@@ -184,9 +188,9 @@ def test_old_and_large_snapshots_go_first(memory: MemoryManager) -> None:
             )
         return [s.id for s in trace.list(scope=ANN)]
 
-    assert written(Retention(days=2, every=1)) == ["d4", "d3", "d2"]
-    assert written(Retention(days=None, bytes=1, every=1)) == ["d4"]
-    assert written(Retention(days=None, bytes=None, every=1)) == ["d4", "d3", "d2", "d1", "d0"]
+    assert written(days=2, most=64 * 1024 * 1024) == ["d4", "d3", "d2"]
+    assert written(days=None, most=1) == ["d4"]
+    assert written(days=None, most=None) == ["d4", "d3", "d2", "d1", "d0"]
     assert memory.store.snapshots.prune(keep=0) == 5
     assert memory.store.snapshots.shared([one.id]) == {}
 

@@ -10,12 +10,15 @@ import functools
 import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
 from agentmem.agent.adapters.replies import CallArguments, read_call, signature_of, view_chat
 from agentmem.agent.adapters.turn import Inside, OnTurn, OpenTurn, TurnKeeper, TurnMaker, Viewer
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import InvalidInput
+from agentmem.base.threads import awaited
 from agentmem.base.types import ScopeLike
 
 P = ParamSpec("P")
@@ -127,18 +130,13 @@ class Wrapping:
         def wrapped(
             *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
         ) -> Any:
-            plain, whose = self._read(args, options, memory_scope, memory_off)
-            opened = None if whose is None else self._keeper.open(plain.messages, **whose)
-            call = plain if opened is None else plain.with_messages(opened.sent)
-            with _around(opened, memory_off):
-                try:
-                    result = self._fn(*call.args, **call.options)
-                except Exception as error:
-                    if opened is None or not opened.refused(error):
-                        raise
-                    result = self._fn(*plain.args, **plain.options)
+            call, whose = self._read(args, options, memory_scope, memory_off)
+            opened = None if whose is None else self._keeper.open(call.messages, **whose)
+            ask = partial(call.ask, self._fn)
+            with Inside() if memory_off else contextlib.nullcontext():
+                result = ask(call.messages) if opened is None else opened.call(ask)
             if inspect.isawaitable(result):
-                return self._awaited(result, opened, plain, memory_off)
+                return self._awaited(result, opened, ask, memory_off)
             return result if opened is None else self._take(opened, result)
 
         return wrapped
@@ -148,14 +146,14 @@ class Wrapping:
         async def wrapped(
             *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
         ) -> Any:
-            plain, whose = self._read(args, options, memory_scope, memory_off)
-            opened = None if whose is None else await self._keeper.aopen(plain.messages, **whose)
-            call = plain if opened is None else plain.with_messages(opened.sent)
-            with _around(opened, memory_off):
-                result = self._fn(*call.args, **call.options)
-            if inspect.isawaitable(result):
-                return await self._awaited(result, opened, plain, memory_off)
-            return result if opened is None else self._take(opened, result)
+            call, whose = self._read(args, options, memory_scope, memory_off)
+            opened = None if whose is None else await self._keeper.aopen(call.messages, **whose)
+            ask = partial(call.ask, self._fn)
+            with Inside() if memory_off else contextlib.nullcontext():
+                if opened is None:
+                    return await awaited(ask(call.messages))
+                result = await opened.acall(lambda messages: awaited(ask(messages)))
+            return self._take(opened, result)
 
         return wrapped
 
@@ -166,9 +164,7 @@ class Wrapping:
         ) -> AsyncIterator[Any]:
             call, whose = self._read(args, options, memory_scope, memory_off)
             opened = None if whose is None else await self._keeper.aopen(call.messages, **whose)
-            if opened is not None:
-                call = call.with_messages(opened.sent)
-            stream = self._fn(*call.args, **call.options)
+            stream = call.ask(self._fn, call.messages if opened is None else opened.sent)
             if opened is not None:
                 stream = opened.watch(stream)
             async with contextlib.aclosing(stream) as chunks:
@@ -181,17 +177,21 @@ class Wrapping:
         self,
         result: Awaitable[Any],
         opened: OpenTurn | None,
-        plain: CallArguments,
+        ask: Callable[[Any], Any],
         memory_off: bool,
     ) -> Any:
-        with _around(opened, memory_off):
-            try:
-                answered = await result
-            except Exception as error:
-                if opened is None or not opened.refused(error):
-                    raise
-                answered = await self._fn(*plain.args, **plain.options)
-        return answered if opened is None else self._take(opened, answered)
+        """What a plain function gave that has to be awaited."""
+        if opened is None:
+            with Inside() if memory_off else contextlib.nullcontext():
+                return await result
+        asked: Awaitable[Any] | None = result
+
+        def ask_later(messages: Any) -> Any:
+            nonlocal asked
+            answer, asked = asked or ask(messages), None
+            return answer
+
+        return self._take(opened, await opened.acall(ask_later))
 
     def _read(
         self, args: tuple[Any, ...], options: dict[str, Any], scope: Any, off: bool
@@ -202,18 +202,12 @@ class Wrapping:
             return call, None
         messages = call.messages
         if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
-            if not isinstance(messages, list | tuple):
-                call = call.with_messages(list(messages))  # an iterator can be read only once
+            if not isinstance(messages, list | tuple):  # an iterator can be read only once
+                call = replace(call, messages=list(messages))
         elif not (isinstance(messages, str) and self._argument == "input"):
             self._keeper.note(f"a call without {self._argument} went without memory")
             return call, None
         return call, {"view_of": self._view_of, "scope": scope, "named": call.named}
-
-
-def _around(opened: OpenTurn | None, off: bool) -> contextlib.AbstractContextManager[None]:
-    if opened is not None:
-        return opened.asking()
-    return Inside() if off else contextlib.nullcontext()
 
 
 def _runs_async(fn: Callable[..., Any]) -> bool:
@@ -223,20 +217,24 @@ def _runs_async(fn: Callable[..., Any]) -> bool:
     bound to an async resource are known, the others are found out when they
     return.
     """
-    inner = fn.func if isinstance(fn, functools.partial) else fn
+    inner = fn.func if isinstance(fn, partial) else fn
     if inspect.iscoroutinefunction(inner):
         return True
     call = getattr(inner, "__call__", None)  # noqa: B004  # an object may be async to call
     if not inspect.isroutine(inner) and inspect.iscoroutinefunction(call):
         return True
-    owner = type(getattr(inner, "__self__", None))
-    named_async = any(base.__name__ == "AsyncAPIResource" for base in owner.__mro__)
-    return named_async and inspect.iscoroutinefunction(inspect.unwrap(inner))
+    hidden = of_async_client(getattr(inner, "__self__", None))
+    return hidden and inspect.iscoroutinefunction(inspect.unwrap(inner))
+
+
+def of_async_client(resource: object) -> bool:
+    """Whether a resource of an SDK is that of an async client."""
+    return any(base.__name__ == "AsyncAPIResource" for base in type(resource).__mro__)
 
 
 def _like(fn: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """functools.wraps, also for callables without a name."""
-    named = fn.func if isinstance(fn, functools.partial) else fn
+    named = fn.func if isinstance(fn, partial) else fn
 
     def decorate(made: Callable[..., Any]) -> Callable[..., Any]:
         functools.update_wrapper(made, named, updated=())

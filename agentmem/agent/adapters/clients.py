@@ -1,8 +1,8 @@
 """A copy of somebody's SDK client whose resources have memory.
 
 The OpenAI and Anthropic SDKs come from one generator: a client has `copy`, lazily
-made resources and raw responses that are alike. What differs, which methods ask
-a model and with what, is each SDK's own file.
+made resources and raw responses that are alike. What differs is which methods ask
+a model and with what.
 """
 
 from __future__ import annotations
@@ -12,12 +12,23 @@ import functools
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from agentmem.agent.adapters.replies import signature_of
-from agentmem.agent.adapters.turn import OpenTurn, TurnKeeper
+from agentmem.agent.adapters.calls import Wrapping, of_async_client
+from agentmem.agent.adapters.replies import signature_of, view_chat, view_responses
+from agentmem.agent.adapters.streams import closing
+from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, Viewer
+from agentmem.base.config import LoopConfig
+from agentmem.base.errors import InvalidInput
+from agentmem.base.types import ScopeLike
 
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+    from agentmem.agent.adapters.openai_types import RememberingAsyncOpenAI, RememberingOpenAI
+
+Client = TypeVar("Client")
 Equip = Callable[[Any, str, TurnKeeper], None]
 """Wraps the asking methods of a resource, given its name on the client."""
 
@@ -161,31 +172,175 @@ def _tell_when_closed(closable: Any, tell: Callable[[], None]) -> None:
     for name in ("close", "aclose"):
         close = getattr(closable, name, None)
         if callable(close):
-            setattr(closable, name, _closing(close, tell))
+            setattr(closable, name, closing(close, lambda _: tell()))
 
 
-def _closing(close: Callable[[], Any], tell: Callable[[], None]) -> Any:
-    if inspect.iscoroutinefunction(close):
-
-        @functools.wraps(close)
-        async def closing_async() -> None:
-            try:
-                await close()
-            finally:
-                tell()
-
-        return closing_async
-
-    @functools.wraps(close)
-    def closing() -> None:
-        try:
-            close()
-        finally:
-            tell()
-
-    return closing
+# ----------------------------------------------------------------------------
+# OpenAI: everything it offers for asking a model ends in two methods of a resource, `create`
+# and `parse`, which `.stream()`, `.with_raw_response` and `.with_streaming_response` call. So
+# those two are wrapped, and a turn is opened once whichever way it is reached.
 
 
-def is_async(resource: Any) -> bool:
-    """Whether a resource is that of an async client."""
-    return any(base.__name__ == "AsyncAPIResource" for base in type(resource).__mro__)
+@overload
+def wrap_openai(
+    client: OpenAI,
+    memory: TurnMaker,
+    *,
+    scope: ScopeLike | None = None,
+    config: LoopConfig | None = None,
+    on_turn: OnTurn | None = None,
+) -> RememberingOpenAI: ...
+@overload
+def wrap_openai(
+    client: AsyncOpenAI,
+    memory: TurnMaker,
+    *,
+    scope: ScopeLike | None = None,
+    config: LoopConfig | None = None,
+    on_turn: OnTurn | None = None,
+) -> RememberingAsyncOpenAI: ...
+@overload
+def wrap_openai(
+    client: Client,
+    memory: TurnMaker,
+    *,
+    scope: ScopeLike | None = None,
+    config: LoopConfig | None = None,
+    on_turn: OnTurn | None = None,
+) -> Client: ...
+def wrap_openai(
+    client: Any,
+    memory: TurnMaker,
+    *,
+    scope: ScopeLike | None = None,
+    config: LoopConfig | None = None,
+    on_turn: OnTurn | None = None,
+) -> Any:
+    """A copy of `client` whose chat completions and responses have memory.
+
+    `client` is an `OpenAI`, an `AsyncOpenAI` or one of their kind (Azure); it
+    stays as it is. The copy shares its connections, is an instance of the same
+    class, and its own `copy()` and `with_options()` keep the memory. Every
+    asking method takes `memory_scope=` and `memory_off=` as in `wrap`.
+    """
+    if getattr(client, KEEPER, None) is not None and client.memory is memory:
+        return client
+    kind = type(client)
+    own = getattr(client, "__dict__", {})
+    if not hasattr(kind, "copy") or not (hasattr(kind, "chat") or "chat" in own):
+        raise InvalidInput(
+            "client", client, "is no client of the OpenAI SDK",
+            remedy="Pass OpenAI() or AsyncOpenAI(); for another callable use memory.wrap(fn).",
+        )  # fmt: skip
+    keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
+    return remembering(client.copy(), keeper, ("chat", "responses", "beta"), _equip_openai)
+
+
+def _equip_openai(resource: Any, name: str, keeper: TurnKeeper) -> None:
+    if name == "chat":
+        _equip_asking(resource.completions, "messages", view_chat, keeper)
+    elif name == "responses":
+        _equip_asking(resource, "input", view_responses, keeper)
+    else:
+        if hasattr(type(resource), "chat"):
+            _equip_openai(resource.chat, "chat", keeper)
+        if hasattr(type(resource), "responses"):
+            _equip_openai(resource.responses, "responses", keeper)
+
+
+def _equip_asking(resource: Any, argument: str, view_of: Viewer, keeper: TurnKeeper) -> None:
+    """Wrap the asking methods of one resource object, once."""
+    own = vars(resource)
+    if own.get(KEEPER) is keeper:
+        return
+    for name in ("create", "parse"):
+        if hasattr(type(resource), name):
+            wrapping = Wrapping(
+                keeper,
+                getattr(type(resource), name).__get__(resource),
+                argument=argument,
+                view_of=view_of,
+                take=take_result,
+                is_async=of_async_client(resource),
+            )
+            own[name] = wrapping.function()
+    if hasattr(type(resource), "stream"):
+        own["stream"] = with_keywords(resource, "stream", inner="create")
+    own[KEEPER] = keeper
+
+
+# ----------------------------------------------------------------------------
+# Anthropic: `create`, `parse`, `stream`, the raw responses and the tool runner all end in one
+# request of the resource, made where it is sent. So that request is wrapped, and a turn is
+# opened when the model is asked: for `stream` on entering it.
+
+
+_PATHS = ("/v1/messages", "/v1/messages?beta=true")
+_ASKING = ("create", "parse", "stream")
+
+
+def wrap_anthropic(
+    client: Client,
+    memory: TurnMaker,
+    *,
+    scope: ScopeLike | None = None,
+    config: LoopConfig | None = None,
+    on_turn: OnTurn | None = None,
+) -> Client:
+    """A copy of `client` whose messages have memory; yours stays as it is.
+
+    `client` is an `Anthropic`, an `AsyncAnthropic` or one of their kind (Bedrock,
+    Vertex). The copy shares its connections and is an instance of the same class.
+    `create`, `parse` and `stream`, on `messages` and `beta.messages`, take
+    `memory_scope=` and `memory_off=` as in `wrap`; without them `scope` counts,
+    else the request's `metadata["user_id"]`.
+    """
+    known: Any = client
+    if getattr(known, KEEPER, None) is not None and known.memory is memory:
+        return client
+    if not hasattr(type(client), "copy") or not hasattr(type(client), "messages"):
+        raise InvalidInput(
+            "client", client, "is no client of the Anthropic SDK",
+            remedy="Pass Anthropic() or AsyncAnthropic(); for a callable use memory.wrap(fn).",
+        )  # fmt: skip
+    keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
+    wrapped: Client = remembering(known.copy(), keeper, ("messages", "beta"), _equip_anthropic)
+    return wrapped
+
+
+def _equip_anthropic(resource: Any, name: str, keeper: TurnKeeper) -> None:
+    """Wrap the request of one resource object, once, and let its methods take two keywords."""
+    if name == "beta":
+        resource = resource.messages
+    own = vars(resource)
+    if own.get(KEEPER) is keeper:
+        return
+    plain = own["_post"]
+    own["_post"] = functools.partial(_post, plain, keeper, of_async_client(resource))
+    for method in _ASKING:
+        if hasattr(type(resource), method):
+            own[method] = with_keywords(resource, method, inner="_post")
+    own[KEEPER] = keeper
+
+
+def _post(
+    plain: Any,
+    keeper: TurnKeeper,
+    awaits: bool,
+    path: str,
+    *,
+    body: Any = None,
+    memory_scope: Any = None,
+    memory_off: bool = False,
+    **options: Any,
+) -> Any:
+    """Send a request, the reference among its messages if it is one that asks a model."""
+    if path not in _PATHS or not isinstance(body, Mapping) or "messages" not in body:
+        return plain(path, body=body, **options)
+
+    def ask(*, messages: Any, **_: Any) -> Any:
+        return plain(path, body={**body, "messages": messages}, **options)
+
+    wrapping = Wrapping(keeper, ask, view_of=view_chat, take=take_result, is_async=awaits)
+    named = {name: body.get(name) for name in ("messages", "model", "tools", "metadata")}
+    return wrapping.function()(**named, memory_scope=memory_scope, memory_off=memory_off)

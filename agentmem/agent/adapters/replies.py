@@ -11,7 +11,7 @@ import hashlib
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentmem.prompt.messages import Conversation, is_reference, is_stub
@@ -212,32 +212,31 @@ def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
     seen = same_so_far.index(False)
     done = view.places[seen - 1] + 1 if seen else 0
     spliced: list[Any] = view.items[:done]
-    for message in built[seen:]:
-        same = seen < len(mine) and mine[seen] == message
-        while not same and seen < len(mine) and is_ours(mine[seen]):
-            place = view.places[seen]
-            spliced += view.items[done:place]
-            done = place + 1
+
+    def take_up_to(place: int) -> None:
+        nonlocal done, spliced
+        spliced += view.items[done:place]
+        done = place
+
+    def leave_ours_out(but: object = None) -> None:
+        nonlocal done, seen
+        while seen < len(mine) and mine[seen] != but and is_ours(mine[seen]):
+            take_up_to(view.places[seen])
+            done += 1
             seen += 1
-            same = seen < len(mine) and mine[seen] == message
-        if same:
-            place = view.places[seen]
-            spliced += view.items[done : place + 1]
-            done = place + 1
+
+    for message in built[seen:]:
+        leave_ours_out(message)
+        if seen < len(mine) and mine[seen] == message:
+            take_up_to(view.places[seen] + 1)
             seen += 1
         elif is_ours(message):
-            place = view.places[seen] if seen < len(view.places) else len(view.items)
-            spliced += view.items[done:place]
-            done = place
+            take_up_to(view.places[seen] if seen < len(mine) else len(view.items))
             spliced.append(view.make(message))
         else:
             return None
-    for at in range(seen, len(mine)):
-        if not is_ours(mine[at]):
-            return None
-        spliced += view.items[done : view.places[at]]
-        done = view.places[at] + 1
-    return spliced + view.items[done:]
+    leave_ours_out()
+    return spliced + view.items[done:] if seen == len(mine) else None
 
 
 def has_reference(messages: Conversation) -> bool:
@@ -273,28 +272,25 @@ def named_user(options: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallArguments:
-    """The arguments of one call, and where among them the messages are.
+    """The arguments of one call, `messages` among them at `place`.
 
-    `place` is a position, a keyword, or None when there are no messages.
+    That is a position, a keyword, or None when there are no messages.
     """
 
     args: tuple[Any, ...]
     options: dict[str, Any]
     place: int | str | None
+    messages: Any
     named: Mapping[str, Any]
 
-    @property
-    def messages(self) -> Any:
+    def ask(self, fn: Callable[..., Any], messages: Any) -> Any:
+        """What `fn` gives for this call with these messages."""
+        args, options = list(self.args), dict(self.options)
         if isinstance(self.place, int):
-            return self.args[self.place]
-        return None if self.place is None else self.options[self.place]
-
-    def with_messages(self, messages: Any) -> CallArguments:
-        """The same call with other messages."""
-        if isinstance(self.place, int):
-            args = (*self.args[: self.place], messages, *self.args[self.place + 1 :])
-            return replace(self, args=args)
-        return replace(self, options={**self.options, str(self.place): messages})
+            args[self.place] = messages
+        elif self.place is not None:
+            options[self.place] = messages
+        return fn(*args, **options)
 
 
 def read_call(
@@ -312,7 +308,8 @@ def read_call(
         place = next((at for at, arg in enumerate(args) if _looks_like_messages(arg)), None)
         if place is None:
             place = next((key for key, arg in options.items() if _looks_like_messages(arg)), None)
-    return CallArguments(args=args, options=options, place=place, named=named)
+    messages = args[place] if isinstance(place, int) else options.get(place or "")
+    return CallArguments(args=args, options=options, place=place, messages=messages, named=named)
 
 
 def signature_of(fn: Callable[..., Any]) -> inspect.Signature | None:

@@ -13,7 +13,7 @@ import functools
 import gc
 import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 OnChunk = Callable[[Any], None]
@@ -67,6 +67,30 @@ def outside_collection(call: Callable[[], None]) -> None:
         call()
 
 
+def closing(close: Callable[..., Any], tell: OnEnd) -> Callable[..., Any]:
+    """`close`, whether it is awaited or not, after which `tell` hears that it is over."""
+
+    @functools.wraps(close)
+    def closed(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = close(*args, **kwargs)
+        except BaseException as error:
+            tell(error)
+            raise
+        if inspect.isawaitable(result):
+            return waited(result)
+        tell(None)
+        return result
+
+    async def waited(result: Awaitable[Any]) -> Any:
+        try:
+            return await result
+        finally:
+            tell(None)
+
+    return closed
+
+
 def _note_collection(phase: str, _: dict[str, int]) -> None:
     if phase == "start":
         _collecting.add(threading.get_ident())
@@ -93,7 +117,7 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         found = getattr(object.__getattribute__(self, "_agentmem_stream"), name)
         if name in ("close", "aclose") and callable(found):
-            return self._agentmem_closing(found)
+            return closing(found, self._agentmem_end)
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -139,27 +163,6 @@ class Watched:
     def _agentmem_closed(self) -> None:
         """What the stream reads from was closed; in the middle of a step the step will tell."""
         if not self._agentmem_stepping:
-            self._agentmem_end(None)
-
-    def _agentmem_closing(self, close: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(close)
-        def closing(*args: Any, **kwargs: Any) -> Any:
-            try:
-                result = close(*args, **kwargs)
-            except BaseException as error:
-                self._agentmem_end(error)
-                raise
-            if inspect.isawaitable(result):
-                return self._agentmem_awaiting(result)
-            self._agentmem_end(None)
-            return result
-
-        return closing
-
-    async def _agentmem_awaiting(self, result: Any) -> Any:
-        try:
-            return await result
-        finally:
             self._agentmem_end(None)
 
 

@@ -25,7 +25,7 @@ from collections.abc import (
     Sequence,
 )
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agentmem.agent.adapters.replies import (
     NO_REPLY,
@@ -47,33 +47,15 @@ from agentmem.base.types import EMPTY, Scope, ScopeLike
 from agentmem.prompt.messages import Conversation
 from agentmem.search.intake import read_scope
 
+if TYPE_CHECKING:
+    from agentmem.agent.turn import Turn
+
 _log = logging.getLogger(__name__)
 _OFF = b"off"
 _inside: ContextVar[bytes] = ContextVar("agentmem_inside", default=b"")
 
 Viewer = Callable[[Any], View]
 T = TypeVar("T")
-
-
-class TurnLike(Protocol):
-    """What a turn of a memory offers to a wrapper."""
-
-    @property
-    def messages(self) -> list[dict[str, Any]]: ...
-    @property
-    def injected(self) -> bool: ...
-    def refused(self, error: BaseException, /) -> bool: ...
-    def tell_degradations(self, tell: Callable[[str], None], /) -> None: ...
-    def done(
-        self,
-        answer: str,
-        *,
-        usage: Mapping[str, Any] | None = None,
-        duration_ms: float | None = None,
-        error: str = "",
-    ) -> None: ...
-    def __enter__(self) -> Any: ...
-    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> Any: ...
 
 
 class TurnMaker(Protocol):
@@ -91,10 +73,13 @@ Whose = ScopeLike | Callable[[Any], ScopeLike | None]
 
 
 class OpenTurn:
-    """A turn whose answer has not come yet. `sent` goes to the model."""
+    """A turn whose answer has not come yet. `sent` goes to the model, `given` is the caller's."""
 
-    def __init__(self, keeper: TurnKeeper, turn: TurnLike, sent: Any, *, view: View) -> None:
+    def __init__(
+        self, keeper: TurnKeeper, turn: Turn, *, given: Any, sent: Any, view: View
+    ) -> None:
         self.turn = turn
+        self.given = given
         self.sent = sent
         self._keeper = keeper
         self._view = view
@@ -159,11 +144,28 @@ class OpenTurn:
             self.abandon(error)
             raise
 
-    @contextlib.contextmanager
-    def asking(self) -> Iterator[None]:
-        """Around the call of the model: an error ends the turn, wrappers further in stay out."""
+    def call(self, ask: Callable[[Any], T]) -> T:
+        """What the model gives; asked again without memory where it finds that too long.
+
+        An error ends the turn, and wrappers further in stay out.
+        """
         with self.ending(), self.inside():
-            yield
+            try:
+                return ask(self.sent)
+            except Exception as error:
+                if not self.refused(error):
+                    raise
+            return ask(self.given)
+
+    async def acall(self, ask: Callable[[Any], Awaitable[T]]) -> T:
+        """The same, without holding up the event loop."""
+        with self.ending(), self.inside():
+            try:
+                return await ask(self.sent)
+            except Exception as error:
+                if not self.refused(error):
+                    raise
+            return await ask(self.given)
 
     def refused(self, error: BaseException) -> bool:
         """Whether the model found too long what may fit without the block."""
@@ -248,13 +250,7 @@ class TurnKeeper:
         opened = self.open(items, view_of, **whose)
         if opened is None:
             return ask(items)
-        with opened.asking():
-            try:
-                result = ask(opened.sent)
-            except Exception as error:
-                if not opened.refused(error):
-                    raise
-                result = ask(items)
+        result = opened.call(ask)
         opened.finish(self.read(result, read))
         return result
 
@@ -271,13 +267,7 @@ class TurnKeeper:
         opened = await self.aopen(items, view_of, **whose)
         if opened is None:
             return await ask(items)
-        with opened.asking():
-            try:
-                result = await ask(opened.sent)
-            except Exception as error:
-                if not opened.refused(error):
-                    raise
-                result = await ask(items)
+        result = await opened.acall(ask)
         opened.finish(self.read(result, read))
         return result
 
@@ -347,7 +337,7 @@ class TurnKeeper:
         except Exception as error:  # noqa: BLE001  # the agent's answer never depends on memory
             self.note(problem, error)
 
-    def ended(self, turn: TurnLike) -> None:
+    def ended(self, turn: Turn) -> None:
         """Take over what the turn noted, and show it to whoever asked to see turns.
 
         What only the exact plan of the request would tell is told when the
@@ -371,8 +361,7 @@ class TurnKeeper:
         view = view_of(messages)
         if has_reference(view.messages) or is_inside(view.messages):
             return None
-        model = named.get("model")
-        tools = named.get("tools")
+        model, tools = named.get("model"), named.get("tools")
         options = {
             "model": model if isinstance(model, str) else "",
             "tools": list(tools) if isinstance(tools, list | tuple) and tools else None,
@@ -410,7 +399,7 @@ class TurnKeeper:
                 self.note("the built messages are not the caller's, which were sent instead")
             if sent is None or _are(sent, view.items):
                 sent = messages
-            return OpenTurn(self, turn, sent, view=view)
+            return OpenTurn(self, turn, given=messages, sent=sent, view=view)
         except Exception as error:
             turn.__exit__(type(error), error, None)
             raise
