@@ -14,7 +14,7 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +27,7 @@ from agentmem.base.errors import (
 )
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Message
+from agentmem.text.messages import ROLES
 from agentmem.tokens.encodings import (
     CUT_TOKENS,
     LONGEST_RUN_CHARACTERS,
@@ -40,7 +41,6 @@ from agentmem.tokens.litellm import listed_limits
 from agentmem.tokens.media import Media, estimate_media
 from agentmem.tokens.messages import (
     MESSAGE_TOKENS,
-    ROLES,
     count_message,
     count_messages,
     plain_message,
@@ -114,8 +114,7 @@ class Correction:
 
     def as_dict(self) -> dict[str, float | int]:
         """The same as plain JSON values."""
-        counts = {name: getattr(self, name) for name in _COUNTS}
-        return {"ratio": self.ratio, **counts}
+        return asdict(self)
 
 
 def observe(
@@ -130,13 +129,18 @@ def observe(
     or infinite numbers, and ratios outside 0.2 to 5. A request that was not
     `taken` says nothing of what the window holds.
     """
-    if not _is_count(estimated) or not _is_count(actual):
-        return _ignoring(correction)
-    ratio = float(actual) / float(estimated)
+    sound = _is_count(estimated) and _is_count(actual)
+    ratio = float(actual) / float(estimated) if sound else math.inf
     if not LEAST_RATIO <= ratio <= MOST_RATIO:
-        return _ignoring(correction)
-    if taken:
-        correction = _taken(correction, int(actual))
+        return replace(correction, ignored=correction.ignored + 1)
+    if taken and int(actual) > correction.worked:  # older limits below it are gone
+        tokens = int(actual)
+        correction = replace(
+            correction,
+            worked=tokens,
+            window=0 if tokens > correction.window else correction.window,
+            refused=0 if tokens >= correction.refused else correction.refused,
+        )
     calls = correction.calls + 1
     weight = 1 / min(calls, RECENT_CALLS)
     surprise = math.log(ratio / correction.ratio)
@@ -168,18 +172,6 @@ def refuse(
     return replace(correction, refused=refused, worked=min(correction.worked, refused), window=0)
 
 
-def _taken(correction: Correction, tokens: int) -> Correction:
-    """`correction` after a request of `tokens` was taken; older limits below it are gone."""
-    if tokens <= correction.worked:
-        return correction
-    return replace(
-        correction,
-        worked=tokens,
-        window=0 if tokens > correction.window else correction.window,
-        refused=0 if tokens >= correction.refused else correction.refused,
-    )
-
-
 def correction_from(state: Mapping[str, Any]) -> Correction:
     """The correction that `as_dict` wrote."""
     if not isinstance(state, Mapping) or set(state) - {"ratio", *_COUNTS}:
@@ -190,16 +182,10 @@ def correction_from(state: Mapping[str, Any]) -> Correction:
 
 
 def _is_count(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
     try:
-        return math.isfinite(value) and value > 0
-    except OverflowError:  # an int no float can hold
+        return require_number(value, "tokens") > 0
+    except InvalidInput:
         return False
-
-
-def _ignoring(correction: Correction) -> Correction:
-    return replace(correction, ignored=correction.ignored + 1)
 
 
 CACHED_TEXTS = 8_192
