@@ -571,7 +571,7 @@ class ExtractiveModel:
             told = on_chunk(text)
             if told is not None:
                 await told
-        return ModelAnswer(text=text, model=self.name, finish_reason="stop")
+        return ModelAnswer(text=text, model=self.name)
 
 
 def answer_from(messages: Sequence[Mapping[str, Any]], *, embed: Embed | None = None) -> str:

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, Literal, cast, get_args
 
@@ -94,9 +94,7 @@ class ContextBlock:
     """What is worth knowing for one turn, best first.
 
     `total_found` is how many sources were found, shown or not; left out, it is
-    how many are shown. `total_tokens`
-    is what the rendered message costs, as counted by whoever built the block;
-    it is not part of the text, so two blocks that differ only there are equal.
+    how many are shown.
     """
 
     user_profile: tuple[str, ...] = ()
@@ -104,7 +102,6 @@ class ContextBlock:
     working_memory: tuple[Pointer, ...] = ()
     summary: str = ""
     total_found: int = 0
-    total_tokens: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         _require_all(self.user_profile, str, "user_profile")
@@ -113,7 +110,6 @@ class ContextBlock:
         for line in self.user_profile:
             require_text(line, "user_profile")
         require_text(self.summary, "summary")
-        require_count(self.total_tokens, "total_tokens")
         shown = len(self.related_knowledge)
         if require_count(self.total_found, "total_found") == 0:
             object.__setattr__(self, "total_found", shown)

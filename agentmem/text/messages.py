@@ -237,7 +237,6 @@ class ModelAnswer:
     tool_calls: tuple[Mapping[str, Any], ...] = ()
     usage: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     model: str = ""
-    finish_reason: str = ""
 
     @property
     def message(self) -> dict[str, Any]:
@@ -268,7 +267,6 @@ def read_reply(response: Any) -> ModelAnswer:
         ),
         usage=read_mapping(get(response, "usage")),
         model=str(get(response, "model") or ""),
-        finish_reason=str(get(choice, "finish_reason") or ""),
     )
 
 
@@ -280,7 +278,6 @@ class ReplyParts:
         self._calls: dict[int, dict[str, Any]] = {}
         self._usage: Mapping[str, Any] = EMPTY
         self._model = ""
-        self._finish = ""
 
     def add(self, chunk: Any) -> str:
         """Take one chunk in; gives the text it added."""
@@ -296,7 +293,6 @@ class ReplyParts:
             return ""
         if get(choices[0], "index") not in (0, None):
             return ""
-        self._finish = str(get(choices[0], "finish_reason") or self._finish)
         delta = get(choices[0], "delta") or get(choices[0], "message")
         text = message_text(delta)
         if text:
@@ -329,7 +325,6 @@ class ReplyParts:
             ),
             usage=self._usage,
             model=self._model,
-            finish_reason=self._finish,
         )
 
 
