@@ -480,27 +480,29 @@ class Quotes:
 
     def are_in(self, text: str) -> bool:
         """Whether `text` repeats one of them."""
-        known = self._known
-        if any(bare in text for bare in known.bare):
+        known_runs, anchors, known_bare = self._known
+        if any(bare in text for bare in known_bare):
             return True
-        if not known.runs:
+        if not known_runs:
             return False
         plain = _plain(text)
-        if known.anchors is not None and not any(word in plain for word in known.anchors):
+        if len(anchors) <= _FEW_ANCHORS and not any(word in plain for word in anchors):
             return False
-        words = _quoting_words(plain)
+        words = _QUOTING_WORD.findall(plain)
         return any(
             not runs.isdisjoint(map(hash, _in_a_row(words, length)))
-            for length, runs in known.runs.items()
+            for length, runs in known_runs.items()
         )
 
     @cached_property
-    def _known(self) -> _Known:
+    def _known(self) -> tuple[dict[int, set[int]], set[str], set[str]]:
+        """Runs of words as hashes, by length; words of which every quote has one, if these are
+        few; and what has no words."""
         runs: dict[int, set[int]] = {}
         anchors: set[str] = set()
         bare: set[str] = set()
         for text in dict.fromkeys(self._texts):
-            words = _quoting_words(_plain(text))
+            words = _QUOTING_WORD.findall(_plain(text))
             if sum(map(len, words)) < LEAST_CHARACTERS:  # signs, around a letter or two
                 bare |= {text.strip()} if len(text.strip()) >= LEAST_CHARACTERS else set()
                 continue
@@ -511,17 +513,7 @@ class Quotes:
                 runs.setdefault(length, set()).add(hash(run))
                 if len(anchors) <= _FEW_ANCHORS:
                     anchors.add(max(run, key=len))
-        few = len(anchors) <= _FEW_ANCHORS
-        return _Known(runs=runs, bare=frozenset(bare), anchors=frozenset(anchors) if few else None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """Runs of words as hashes, by length; `anchors` are words of which every quote has one."""
-
-    runs: Mapping[int, set[int]]
-    bare: frozenset[str]
-    anchors: frozenset[str] | None
+        return runs, anchors, bare
 
 
 class Names:
@@ -557,10 +549,6 @@ def texts_in(value: Any) -> Iterator[str]:
 def _plain(text: str) -> str:
     composed = text if text.isascii() else normalize("NFC", text)
     return _MARK.sub(" ", composed).casefold()
-
-
-def _quoting_words(plain: str) -> list[str]:
-    return _QUOTING_WORD.findall(plain)
 
 
 def _in_a_row(words: list[str], length: int) -> Iterable[tuple[str, ...]]:

@@ -385,19 +385,13 @@ def drop_invisible(text: str) -> str:
     if not _UNUSUAL.search(text):
         return text
     text = _BREAKS.sub("\n", text)
+    text = _INVISIBLE.sub("", text)
     characters = set(text)
-    if any(map(_is_invisible, characters)):
-        text = _INVISIBLE.sub("", text)
     if not characters.isdisjoint("\ufe0e\ufe0f"):
         text = _STRAY_SELECTOR.sub("", text)
     if not characters.isdisjoint("\u200c\u200d"):
         text = _STRAY_JOINER.sub("", text)
     return text if characters.isdisjoint(_PLAIN) else text.translate(_TO_PLAIN)
-
-
-@lru_cache(maxsize=4096)
-def _is_invisible(char: str) -> bool:
-    return bool(_INVISIBLE.match(char))
 
 
 def _neutralise(text: str) -> str:
