@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from operator import ge, gt, le, lt
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -298,21 +299,28 @@ def _compare(condition: Compare, found: Any) -> bool:
     wanted, operator = condition.value, condition.operator
     if operator == "exists":
         return (found is not MISSING) == bool(wanted)
-    if operator == "ne":
-        return found is MISSING or not _equal(found, wanted)
-    if operator == "nin":
-        return found is MISSING or not any(_equal(found, item) for item in wanted)
+    negated = operator in ("ne", "nin")
     if found is MISSING:
-        return False
-    if operator == "eq":
-        return _equal(found, wanted)
-    if operator == "in":
-        return any(_equal(found, item) for item in wanted)
+        return negated
+    if operator in ("eq", "ne"):
+        return _equal(found, wanted) != negated
+    if operator in ("in", "nin"):
+        return any(_equal(found, item) for item in wanted) != negated
     if operator == "contains":
         return _contains(found, wanted, str)
     if operator == "icontains":
         return _contains(found, wanted, str.casefold)
-    return _ordered(found, wanted, operator)
+    family = _family(found)
+    return (
+        family == _family(wanted)
+        and family in ("number", "text", "instant")
+        and bool(_ORDERS[operator](found, wanted))
+    )
+
+
+_ORDERS: Mapping[str, Callable[[Any, Any], object]] = MappingProxyType(
+    {"gt": gt, "gte": ge, "lt": lt, "lte": le}
+)
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -333,17 +341,6 @@ def _contains(found: Any, wanted: Any, fold: Callable[[str], str]) -> bool:
             return any(isinstance(item, str) and fold(item) == fold(wanted) for item in found)
         return any(_equal(item, wanted) for item in found)
     return False
-
-
-def _ordered(found: Any, wanted: Any, operator: str) -> bool:
-    family = _family(found)
-    if family != _family(wanted) or family not in ("number", "text", "instant"):
-        return False
-    if operator == "gt":
-        return bool(found > wanted)
-    if operator == "gte":
-        return bool(found >= wanted)
-    return bool(found < wanted) if operator == "lt" else bool(found <= wanted)
 
 
 def _family(value: Any) -> str:

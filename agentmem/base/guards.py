@@ -6,17 +6,18 @@ import logging
 import os
 import queue
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
+from functools import partial
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from agentmem.base.checks import require_choice, require_count, require_number
-from agentmem.base.errors import InvalidInput, TimedOut
+from agentmem.base.checks import require_count, require_number
+from agentmem.base.errors import TimedOut
 from agentmem.base.protocols import Clock
-from agentmem.base.time import time_between, utc_offset
-from agentmem.base.types import require_instant
+from agentmem.base.time import time_between
 
 # ----------------------------------------------------------------------------
 # Circuit-breaker transitions as functions over one value (P31).
@@ -26,8 +27,8 @@ from agentmem.base.types import require_instant
 #     half_open ──(trial succeeds)──▶ closed        ──(trial fails)──▶ open
 #     half_open ──(trial silent for too long, somebody asks)──▶ half_open, a new trial
 #
-# `allow` hands out a ticket with each permitted call, and `succeed` or `fail`
-# take it back. A ticket from before the last change of state changes nothing: a
+# `allow` hands out a ticket with each permitted call, and `report` takes it
+# back. A ticket from before the last change of state changes nothing: a
 # slow call that began while the breaker was closed can neither close it again
 # nor be taken for the trial. The shell keeps one `Breaker` under a lock and
 # replaces it by what these functions return; nothing here waits or calls.
@@ -37,7 +38,6 @@ from agentmem.base.types import require_instant
 
 
 BreakerState = Literal["closed", "open", "half_open"]
-Permission = Literal["call", "trial", "refuse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,41 +61,21 @@ DEFAULT_SETTINGS = BreakerSettings()
 class Breaker:
     """The whole state: failures in a row, since when it waits, and which tickets count.
 
-    `opened_at` is when it opened last, and `trial_at` when the running trial
-    began; each is set exactly while it is being waited for.
+    `since` is when it opened last or the running trial began; a closed one waits for nothing.
     """
 
     state: BreakerState = "closed"
     failures: int = 0
-    opened_at: datetime | None = None
-    trial_at: datetime | None = None
+    since: datetime | None = None
     ticket: int = 0
 
-    def __post_init__(self) -> None:
-        require_choice(self.state, get_args(BreakerState), "state")
-        require_count(self.failures, "failures")
-        require_count(self.ticket, "ticket")
-        require_instant(self.opened_at, "opened_at")
-        require_instant(self.trial_at, "trial_at")
-        if (self.opened_at is not None) != (self.state == "open"):
-            raise InvalidInput("opened_at", self.opened_at, f"does not fit the state {self.state}")
-        if (self.trial_at is not None) != (self.state == "half_open"):
-            raise InvalidInput("trial_at", self.trial_at, f"does not fit the state {self.state}")
 
+class BreakerDecision(NamedTuple):
+    """Whether to call. A permitted call reports back with its `ticket`; a refused one has none
+    and may ask again after `retry_after_seconds`."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerDecision:
-    """Whether to call. A permitted call reports back with `ticket`; a refused one may ask
-    again after `retry_after_seconds`."""
-
-    permission: Permission
-    ticket: int | None = None
+    ticket: int | None
     retry_after_seconds: float = 0.0
-
-    @property
-    def allowed(self) -> bool:
-        """Whether the call may be made."""
-        return self.permission != "refuse"
 
 
 def allow(
@@ -106,63 +86,42 @@ def allow(
     After the cool-down exactly one asker gets the trial; all others are
     refused until it reports or has been silent for `trial_timeout_seconds`.
     """
-    utc_offset(now, "now")
-    if breaker.opened_at is not None:
-        left, since = _wait(breaker.opened_at, now, settings.cooldown_seconds)
-        waiting = replace(breaker, opened_at=since)
-    elif breaker.trial_at is not None:
-        left, since = _wait(breaker.trial_at, now, settings.trial_timeout_seconds)
-        waiting = replace(breaker, trial_at=since)
-    else:
-        return BreakerDecision(permission="call", ticket=breaker.ticket), breaker
-    if left > 0:
-        return BreakerDecision(permission="refuse", retry_after_seconds=left), waiting
-    trial = replace(
-        breaker, state="half_open", opened_at=None, trial_at=now, ticket=breaker.ticket + 1
-    )
-    return BreakerDecision(permission="trial", ticket=trial.ticket), trial
-
-
-def succeed(breaker: Breaker, ticket: int) -> Breaker:
-    """The breaker after the call with `ticket` succeeded: the count of failures starts anew.
-
-    A successful trial closes it. An old ticket changes nothing.
-    """
-    if not _counts(breaker, ticket):
-        return breaker
-    if breaker.state == "half_open":
-        return Breaker(ticket=breaker.ticket + 1)
-    return replace(breaker, failures=0) if breaker.failures else breaker
-
-
-def fail(
-    breaker: Breaker, ticket: int, now: datetime, *, settings: BreakerSettings = DEFAULT_SETTINGS
-) -> Breaker:
-    """The breaker after the call with `ticket` failed at `now`: one more in a row.
-
-    It opens at the limit, and at once when the trial fails. An old ticket
-    changes nothing.
-    """
-    utc_offset(now, "now")
-    if not _counts(breaker, ticket):
-        return breaker
-    failures = breaker.failures + 1
-    if breaker.state == "closed" and failures < settings.failure_limit:
-        return replace(breaker, failures=failures)
-    return Breaker(state="open", failures=failures, opened_at=now, ticket=breaker.ticket + 1)
-
-
-def _counts(breaker: Breaker, ticket: int) -> bool:
-    require_count(ticket, "ticket")
-    return ticket == breaker.ticket and breaker.state != "open"
-
-
-def _wait(since: datetime, now: datetime, seconds: float) -> tuple[float, datetime]:
-    """How many of `seconds` are left, and since when they count."""
-    passed = time_between(since, now).total_seconds()
+    if breaker.since is None:
+        return BreakerDecision(breaker.ticket), breaker
+    is_open = breaker.state == "open"
+    wait = settings.cooldown_seconds if is_open else settings.trial_timeout_seconds
+    passed = time_between(breaker.since, now).total_seconds()
     if passed < 0:
-        return seconds, now
-    return max(0.0, seconds - passed), since
+        passed, breaker = 0.0, replace(breaker, since=now)
+    if passed < wait:
+        return BreakerDecision(None, wait - passed), breaker
+    ticket = breaker.ticket + 1
+    return BreakerDecision(ticket), replace(breaker, state="half_open", since=now, ticket=ticket)
+
+
+def report(
+    breaker: Breaker,
+    ticket: int,
+    now: datetime,
+    *,
+    failed: bool,
+    settings: BreakerSettings = DEFAULT_SETTINGS,
+) -> Breaker:
+    """The breaker after the call with `ticket` succeeded, or failed at `now`.
+
+    A success starts the count of failures anew, and closes it after a trial. A
+    failure is one more in a row: it opens at the limit, and at once when the
+    trial fails. An old ticket changes nothing.
+    """
+    if ticket != breaker.ticket or breaker.state == "open":
+        return breaker
+    is_trial = breaker.state == "half_open"
+    if not failed:
+        return Breaker(ticket=ticket + is_trial)
+    failures = breaker.failures + 1
+    if not is_trial and failures < settings.failure_limit:
+        return replace(breaker, failures=failures)
+    return Breaker(state="open", failures=failures, since=now, ticket=ticket + 1)
 
 
 T = TypeVar("T")
@@ -225,7 +184,7 @@ class Lanes:
 
     def __init__(self, name: str = "agentmem-call") -> None:
         self._name = name
-        self._idle: queue.SimpleQueue[_Lane] = queue.SimpleQueue()
+        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         self._stuck = 0
         self._lock = threading.Lock()
 
@@ -234,102 +193,63 @@ class Lanes:
         if self._stuck >= STUCK_LIMIT:
             raise TimedOut(f"{self._stuck} earlier calls are still hanging; this one was not made.")
         try:
-            lane = self._idle.get_nowait()
+            worker = self._idle.get_nowait()
         except queue.Empty:
-            lane = self._start()
-        answer = _Answer[T]()
-        lane.jobs.put((call, answer))
-        if not answer.wait(timeout_seconds):
-            with self._lock:
-                self._stuck += 1
-            if answer.abandon(self._freed):
-                raise TimedOut(f"No answer within {timeout_seconds:g} seconds.")
-        self._idle.put(lane)
-        return answer.value()
+            worker = _Worker(self._name)
+        answer = worker.make(call)
+        try:
+            answer.exception(min(max(0.0, timeout_seconds), threading.TIMEOUT_MAX))
+        except TimeoutError:
+            worker.end()
+            self._count_stuck(1)
+            answer.add_done_callback(lambda _: self._count_stuck(-1))
+            raise TimedOut(f"No answer within {timeout_seconds:g} seconds.") from None
+        self._idle.put(worker)
+        return answer.result()
 
     def close(self) -> None:
         """End the idle threads."""
-        while True:
-            try:
-                lane = self._idle.get_nowait()
-            except queue.Empty:
-                return
-            lane.jobs.put(None)
-            lane.thread.join()
+        while not self._idle.empty():
+            worker = self._idle.get()
+            worker.end()
+            worker.join()
 
-    def _freed(self) -> None:
+    def _count_stuck(self, change: int) -> None:
         with self._lock:
-            self._stuck -= 1
-
-    def _start(self) -> _Lane:
-        jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        thread = threading.Thread(target=_serve, args=(jobs,), name=self._name, daemon=True)
-        thread.start()
-        return _Lane(jobs, thread)
+            self._stuck += change
 
 
-class _Lane(NamedTuple):
-    jobs: queue.SimpleQueue[Any]
-    thread: threading.Thread
+def settle(answer: Future[T], call: Callable[[], T]) -> None:
+    """Make `call`, and give `answer` what comes of it."""
+    try:
+        answer.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - it is raised where the call was asked for
+        answer.set_exception(error)
+        del answer  # it holds the error, which holds this frame
 
 
-class _Answer(Generic[T]):
-    """A place for what a call gives, and for whoever stopped waiting for it."""
+class _Worker(threading.Thread):
+    """A daemon that makes calls one after the other, until it is told to end."""
 
-    def __init__(self) -> None:
-        self._waited_for = threading.Lock()  # held until the answer is there
-        self._waited_for.acquire()
-        self._lock = threading.Lock()
-        self._done = False
-        self._value: T | None = None
-        self._error: BaseException | None = None
-        self._left: Callable[[], None] | None = None
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self.start()
 
-    def wait(self, timeout_seconds: float) -> bool:
-        """Whether the answer came within that time; asked once."""
-        seconds = min(max(0.0, timeout_seconds), threading.TIMEOUT_MAX)
-        return self._waited_for.acquire(timeout=seconds)
+    def make(self, call: Callable[[], T]) -> Future[T]:
+        """Have `call` made; what comes of it."""
+        answer: Future[T] = Future()
+        self._jobs.put(partial(settle, answer, call))
+        return answer
 
-    def set(self, value: T | None, error: BaseException | None) -> bool:
-        """Keep the answer; whether somebody still waits for it."""
-        with self._lock:
-            self._value, self._error = value, error
-            self._done = True
-            self._waited_for.release()
-            left = self._left
-        if left is not None:
-            left()
-        return left is None
+    def end(self) -> None:
+        """Make no call after those that wait."""
+        self._jobs.put(None)
 
-    def abandon(self, freed: Callable[[], None]) -> bool:
-        """Stop waiting, unless the answer is there by now; `freed` is called when it comes."""
-        with self._lock:
-            if not self._done:
-                self._left = freed
-                return True
-        freed()
-        return False
-
-    def value(self) -> T:
-        if self._error is not None:
-            raise self._error
-        return self._value  # type: ignore[return-value]  # set together with done
-
-
-def _serve(lane: queue.SimpleQueue[Any]) -> None:
-    while True:
-        job = lane.get()
-        if job is None:
-            return
-        call, answer = job
-        try:
-            value, error = call(), None
-        except BaseException as raised:  # noqa: BLE001 - it is raised where the call was asked for
-            value, error = None, raised
-        wanted = answer.set(value, error)
-        del call, answer, value, error, job
-        if not wanted:
-            return
+    def run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            del job  # what it holds is not ours to keep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,7 +297,7 @@ class CallGuard:
             decision, self._breaker = allow(
                 self._breaker, self._clock.now(), settings=self._settings
             )
-        if not decision.allowed or decision.ticket is None:
+        if decision.ticket is None:
             wait = decision.retry_after_seconds
             return Attempt(problem=f"paused for {wait:.0f} s after failures", refused=True)
         try:
@@ -397,14 +317,9 @@ class CallGuard:
     def _report(self, ticket: int, *, failed: bool) -> bool:
         """Tell the breaker; whether that opened it."""
         with self._lock:
-            before = self._breaker.state
-            if failed:
-                self._breaker = fail(
-                    self._breaker, ticket, self._clock.now(), settings=self._settings
-                )
-            else:
-                self._breaker = succeed(self._breaker, ticket)
-            opened = self._breaker.state == "open" and before != "open"
+            before, now = self._breaker, self._clock.now()
+            self._breaker = report(before, ticket, now, failed=failed, settings=self._settings)
+            opened = self._breaker.state == "open" != before.state
             self.openings += opened
         return opened
 
@@ -426,10 +341,7 @@ class Ahead:
     def _reset(self) -> None:
         self._process = os.getpid()
         self._free = threading.Semaphore(1)
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], queue.SimpleQueue[Any]]] = (
-            queue.SimpleQueue()
-        )
-        self._started = False
+        self._worker: _Worker | None = None
 
     def start(self, call: Callable[[], T]) -> Callable[[], T]:
         """Begin `call`; what is returned waits for its answer, or raises what it raised."""
@@ -445,42 +357,21 @@ class Ahead:
             self._reset()  # a forked child has none of its parent's threads
         if self._alone or not self._free.acquire(blocking=False):
             return None
-        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        try:
-            self._ensure_thread()
-        except RuntimeError:  # no more threads, or the interpreter is going down
-            self._free.release()
-            return None
-        self._jobs.put((call, answers))
-        process = self._process
+        free, process = self._free, self._process
 
-        def wait() -> T:
-            if os.getpid() != process:
-                return call()
-            value, error = answers.get()
-            if error is not None:
-                raise error
-            found: T = value
-            return found
-
-        return wait
-
-    def _ensure_thread(self) -> None:
-        if not self._started:
-            threading.Thread(target=self._work, name="agentmem-ahead", daemon=True).start()
-            self._started = True
-
-    def _work(self) -> None:
-        while True:
-            call, answers = self._jobs.get()
-            found: tuple[Any, BaseException | None]
+        def made() -> T:
             try:
-                found = (call(), None)
-            except BaseException as error:  # noqa: BLE001 - it is raised where the answer is wanted
-                found = (None, error)
-            self._free.release()  # before the answer: who has it finds the thread free
-            answers.put(found)
-            del call, answers, found  # what they hold is not ours to keep
+                return call()
+            finally:
+                free.release()  # before the answer: who has it finds the thread free
+
+        try:
+            self._worker = self._worker or _Worker("agentmem-ahead")
+        except RuntimeError:  # no more threads, or the interpreter is going down
+            free.release()
+            return None
+        answer = self._worker.make(made)
+        return lambda: answer.result() if os.getpid() == process else call()
 
 
 def _cores() -> int:
@@ -505,10 +396,7 @@ def retry_delay(
 
     Each wait is twice the one before it, up to `longest_seconds`.
     """
-    require_count(attempts, "attempts", least=1)
-    require_number(first_seconds, "first_seconds", low=0)
-    require_number(longest_seconds, "longest_seconds", low=0)
-    if attempts >= require_count(most_attempts, "most_attempts", least=1):
+    if attempts >= most_attempts:
         return None
     doublings = min(attempts - 1, 1_000)  # a float holds no more
     return float(min(longest_seconds, first_seconds * 2.0**doublings))
@@ -549,79 +437,29 @@ _HEAD_START_SECONDS = 0.001
 """What the caller gets to go on before loading takes the interpreter."""
 
 
-class Early:
-    """Keeps calls in order while a thread loads what makes them, then makes them."""
-
-    def __init__(self, load: Callable[[], Callable[..., object]]) -> None:
-        self._load = load
-        self._waiting: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-
-    @property
-    def busy(self) -> bool:
-        """Whether calls wait, or are being made."""
-        return self._thread is not None
-
-    def call(self, *arguments: Any, **named: Any) -> None:
-        """Have the call made soon; nothing it gives or raises comes back."""
-        with self._lock:
-            self._waiting.append((arguments, named))
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="agentmem-early", daemon=True
-                )
-                self._thread.start()
-
-    def settle(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until every call was made; whether that was in time."""
-        thread = self._thread
-        if thread is None or thread is threading.current_thread():
-            return True
-        thread.join(timeout_seconds)
-        return not thread.is_alive()
-
-    def close(self, timeout_seconds: float | None = None) -> None:
-        """Wait until every call was made, in that time, and let go of what makes them."""
-        if self.settle(timeout_seconds):
-            self._load = _refuse
-
-    def _work(self) -> None:
-        threading.Event().wait(_HEAD_START_SECONDS)
-        while (next_call := self._next()) is not None:
-            arguments, named = next_call
-            try:
-                self._load()(*arguments, **named)
-            except Exception:  # noqa: BLE001 - nobody is there to catch it
-                _log.exception("A call that was put off could not be made")
-
-    def _next(self) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        with self._lock:
-            if self._waiting:
-                return self._waiting.pop(0)
-            self._thread = None  # from here on a call finds everything loaded
-            return None
-
-
-def _refuse() -> Callable[..., object]:
-    raise RuntimeError("a call came after the last")
-
-
 class IndexUpkeep:
-    """Runs an index's own jobs, in a thread of its own or, for tests, where they are asked for.
+    """Runs jobs, in a thread of its own or, for tests, where they are asked for.
 
     `wake` never waits. A job that fails leaves the index as it was: the failure
     is kept in `failure` for whoever shows the state of things.
     """
 
-    def __init__(self, work: Callable[[], bool], *, background: bool) -> None:
+    def __init__(
+        self, work: Callable[[], bool], *, background: bool, name: str = "agentmem-upkeep"
+    ) -> None:
         self._work = work
         self._background = background
+        self._name = name
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wanted = False
         self._closed = False
         self.failure: BaseException | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job waits, or is being done."""
+        return self._thread is not None
 
     def wake(self) -> None:
         """See to it that `work` runs until it says there is nothing left."""
@@ -634,8 +472,7 @@ class IndexUpkeep:
                 return
             self._wanted = True
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="agentmem-upkeep")
-                self._thread.daemon = True
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
 
     def _run(self) -> None:
@@ -653,12 +490,13 @@ class IndexUpkeep:
             except Exception as error:  # noqa: BLE001  # a thread has nobody to raise to
                 self.failure = error
 
-    def wait(self, timeout_seconds: float | None = None) -> None:
-        """Return when no job is running, or after `timeout_seconds`."""
-        with self._guard:
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout_seconds)
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Return when no job is running, or after `timeout_seconds`; whether that was in time."""
+        thread = self._thread
+        if thread is None or thread is threading.current_thread():
+            return True
+        thread.join(timeout_seconds)
+        return not thread.is_alive()
 
     def stop(self) -> None:
         """Start no other job, and let go of the index when the one at hand is done."""
@@ -675,3 +513,44 @@ class IndexUpkeep:
 
 def _nothing_left() -> bool:
     return False
+
+
+# ----------------------------------------------------------------------------
+# The first calls of something that takes longer to load than its callers may wait.
+
+
+_log = logging.getLogger(__name__)
+_HEAD_START_SECONDS = 0.001
+"""What the caller gets to go on before loading takes the interpreter."""
+
+
+class Early(IndexUpkeep):
+    """Keeps calls in order while a thread loads what makes them, then makes them."""
+
+    settle = IndexUpkeep.wait
+
+    def __init__(self, load: Callable[[], Callable[..., object]]) -> None:
+        super().__init__(self._make, background=True, name="agentmem-early")
+        self._load = load
+        self._waiting: deque[Callable[[Callable[..., object]], object]] = deque()
+
+    def call(self, *arguments: Any, **named: Any) -> None:
+        """Have the call made soon; nothing it gives or raises comes back."""
+        self._waiting.append(lambda taker: taker(*arguments, **named))
+        self.wake()
+
+    def close(self, timeout_seconds: float | None = None) -> None:
+        """Wait until every call was made, in that time, and let go of what makes them."""
+        if self.wait(timeout_seconds):
+            self.stop()
+            del self._load
+
+    def _make(self) -> bool:
+        threading.Event().wait(_HEAD_START_SECONDS)
+        while self._waiting:
+            next_call = self._waiting.popleft()
+            try:
+                next_call(self._load())
+            except Exception:  # noqa: BLE001 - nobody is there to catch it
+                _log.exception("A call that was put off could not be made")
+        return False

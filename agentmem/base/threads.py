@@ -8,10 +8,13 @@ import inspect
 import math
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
+
+from agentmem.base.guards import settle
 
 T = TypeVar("T")
 
@@ -22,36 +25,24 @@ async def in_thread(call: Callable[[], T], *, name: str = "agentmem-call") -> T:
     Unlike `asyncio.to_thread`, a cancelled wait is over at once: nothing at the
     end of the event loop or of the process waits for the thread.
     """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(value: T | None, error: BaseException | None) -> None:
-        if answer.done():
-            return
-        if error is not None:
-            answer.set_exception(error)
-        else:
-            answer.set_result(value)  # type: ignore[arg-type]  # one of both is set
-
-    def work() -> None:
-        value: T | None = None
-        error: BaseException | None = None
+    def made() -> T:
         try:
-            value = context.run(call)
+            return context.run(call)
         except (StopIteration, KeyboardInterrupt, asyncio.CancelledError) as raised:
             # A future cannot carry the first, and the others would stop the loop, not the call.
-            error = RuntimeError(f"the call raised {type(raised).__name__}")
-            error.__cause__ = raised
-        except BaseException as raised:  # noqa: BLE001 - it is raised where it is awaited
-            error = raised
-        try:
-            loop.call_soon_threadsafe(settle, value, error)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
+            raise RuntimeError(f"the call raised {type(raised).__name__}") from raised
 
-    threading.Thread(target=work, name=name, daemon=True).start()
-    return await answer
+    return await asyncio.wrap_future(_begin(made, name))
+
+
+def _begin(call: Callable[[], T], name: str) -> Future[T]:
+    """What `call` gives, from a daemon thread that was begun for it."""
+    answer: Future[T] = Future()
+    answer.set_running_or_notify_cancel()  # who stops waiting does not stop the call
+    threading.Thread(target=settle, args=(answer, call), name=name, daemon=True).start()
+    return answer
 
 
 async def awaited(value: Awaitable[T] | T) -> T:
@@ -122,21 +113,7 @@ def run_anywhere(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(make())
-    outcome: list[T] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            outcome.append(asyncio.run(make()))
-        except BaseException as error:  # noqa: BLE001 - raised where it was asked for
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="agentmem-web", daemon=True)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return outcome[0]
+    return _begin(lambda: asyncio.run(make()), "agentmem-web").result()
 
 
 # ----------------------------------------------------------------------------

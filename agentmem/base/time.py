@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from agentmem.base.errors import InvalidInput
-from agentmem.base.types import require_instant
 
 GREGORIAN_CYCLE_YEARS = 400
 
@@ -90,7 +89,6 @@ def _wall(moment: datetime) -> datetime:
 
 def utc_offset(moment: datetime, name: str) -> timedelta:
     """`moment`'s distance from UTC; a moment without one is refused under `name`."""
-    require_instant(moment, name)
     offset = moment.utcoffset() if isinstance(moment, datetime) else None
     if offset is None:
         raise InvalidInput(

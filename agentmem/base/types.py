@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, cast, get_args
 from unicodedata import normalize as unicode_normalize
 
 from agentmem.base.checks import (
@@ -75,12 +75,9 @@ class Scope:
     run_id: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("user_id", "project_id", "agent_id", "run_id"):
+        for name in Scope.__slots__:
             value = getattr(self, name)
-            if value is None:
-                continue
-            require_text(value, name)
-            if not value:
+            if value is not None and not require_text(value, name):
                 raise InvalidScope(name, value, "is empty", remedy="Leave it out or name somebody.")
 
     def __repr__(self) -> str:
@@ -90,12 +87,7 @@ class Scope:
     @property
     def whose(self) -> Whose:
         """The same as keyword arguments."""
-        return Whose(
-            user_id=self.user_id,
-            project_id=self.project_id,
-            agent_id=self.agent_id,
-            run_id=self.run_id,
-        )
+        return cast("Whose", {name: getattr(self, name) for name in Scope.__slots__})
 
 
 class Whose(TypedDict, total=False):
@@ -482,30 +474,30 @@ BEGIN_LINE = (
 # Whose turn it is, for tools that are made once and used in the turns of many users.
 
 
-_current: ContextVar[Scope | None] = ContextVar("agentmem_turn_scope", default=None)
-_sources: ContextVar[list[Any] | None] = ContextVar("agentmem_turn_sources", default=None)
+_turn: ContextVar[tuple[Scope | None, list[Any] | None]] = ContextVar(
+    "agentmem_turn", default=(None, None)
+)
 
 
 def scope_of_turn() -> Scope | None:
     """The scope of the loop that this call belongs to; `None` outside of one."""
-    return _current.get()
+    return _turn.get()[0]
 
 
 def sources_of_turn() -> list[Any] | None:
     """The citations of the loop that this call belongs to, to which a tool adds its own with
     numbers that are free; `None` outside of one."""
-    return _sources.get()
+    return _turn.get()[1]
 
 
 @contextmanager
 def turn_of(scope: Scope, sources: list[Any] | None = None) -> Iterator[None]:
     """Within this block, and in every task and thread begun in it, it is this scope's turn."""
-    token, kept = _current.set(scope), _sources.set(sources)
+    token = _turn.set((scope, sources))
     try:
         yield
     finally:
-        _current.reset(token)
-        _sources.reset(kept)
+        _turn.reset(token)
 
 
 # ----------------------------------------------------------------------------
@@ -516,22 +508,15 @@ WHOLE_KINDS = frozenset({"tool_result"})
 """Their summary is a pointer to them, not a shorter way to say the same."""
 
 
-def served_level(memory: Memory) -> Level:
-    """The shortest level that consolidation made of something that happened, else the full text.
+def served_text(memory: Memory) -> str:
+    """The text a context shows of `memory`; by its id the whole text can always be read.
 
-    Facts, preferences and ways of doing things are always shown as they are.
+    Of something that happened the shortest that consolidation made of it; facts, preferences
+    and ways of doing things are always shown as they are.
     """
     if cognitive_type(memory.kind) != "episodic" or memory.kind in WHOLE_KINDS:
-        return "full"
-    if memory.compressed is not None:
-        return "compressed"
-    return "full" if memory.summary is None else "summary"
-
-
-def served_text(memory: Memory) -> str:
-    """The text a context shows of `memory`; by its id the whole text can always be read."""
-    level = served_level(memory)
-    return memory.text if level == "full" else memory.at_level(level)
+        return memory.text
+    return memory.at_level("compressed")
 
 
 # ----------------------------------------------------------------------------
@@ -540,28 +525,24 @@ def served_text(memory: Memory) -> str:
 
 def memory_to_fields(memory: Memory) -> dict[str, Any]:
     """`memory` as JSON values: every field, moments as ISO 8601 in UTC."""
-    fields: dict[str, Any] = {
-        name: getattr(memory, name)
-        for name in Memory.__slots__
-        if name not in ("scope", "usage", "metadata", "heading_path")
+    nested = ("heading_path", "metadata", "scope", "usage")
+    return {
+        **_fields_of(memory, but=nested),
+        "heading_path": list(memory.heading_path),
+        "metadata": dict(memory.metadata),
+        "scope": _fields_of(memory.scope),
+        "usage": _fields_of(memory.usage),
     }
-    for name in ("created_at", "valid_from", "valid_to", "deleted_at"):
-        fields[name] = _iso(fields[name])
-    fields["heading_path"] = list(memory.heading_path)
-    fields["metadata"] = dict(memory.metadata)
-    fields["scope"] = {name: getattr(memory.scope, name) for name in Scope.__slots__}
-    usage = memory.usage
-    fields["usage"] = {
-        "retrieved": usage.retrieved,
-        "cited": usage.cited,
-        "ignored": usage.ignored,
-        "last_used_at": _iso(usage.last_used_at),
-    }
+
+
+def _fields_of(value: Memory | Scope | Usage, *, but: Collection[str] = ()) -> dict[str, Any]:
+    fields = {name: getattr(value, name) for name in type(value).__slots__ if name not in but}
+    for name in _MOMENTS & fields.keys():
+        fields[name] = None if fields[name] is None else fields[name].astimezone(UTC).isoformat()
     return fields
 
 
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.astimezone(UTC).isoformat()
+_MOMENTS = frozenset({"created_at", "valid_from", "valid_to", "deleted_at", "last_used_at"})
 
 
 # ----------------------------------------------------------------------------

@@ -659,7 +659,6 @@ class Tiers:
                     score=score,
                     merit=score,
                     type=memory_type(memory),
-                    importance=memory.importance,
                     timestamp=memory.created_at,
                 )
             )

@@ -517,7 +517,7 @@ class ExtractiveModel:
         text = answer_from(messages, embed=self._embed)
         if on_chunk is not None:
             await awaited(on_chunk(text))
-        return ModelAnswer(text=text, model=self.name, finish_reason="stop")
+        return ModelAnswer(text=text, model=self.name)
 
 
 def answer_from(messages: Sequence[Mapping[str, Any]], *, embed: Embed | None = None) -> str:

@@ -9,11 +9,11 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, Literal, cast, get_args
 
-from agentmem.base.checks import all_ascii, require_choice, require_count, require_text
+from agentmem.base.checks import require_choice, require_count, require_text
 from agentmem.base.errors import InvalidInput, MalformedBlock
 from agentmem.base.lazy import compile_late
 from agentmem.base.types import BEGIN_LINE, BOUNDARY_CHARACTERS, Memory, Origin, utc
@@ -24,7 +24,7 @@ Trust = Literal["user", "operator", "untrusted"]
 TITLE_CHARACTERS = 200
 URL_CHARACTERS = 500
 LINE_CHARACTERS = 1_000
-_ORIGINS: tuple[str, ...] = get_args(Origin)
+_LINES = ("url", "title", "id", "kind", "section", "speaker")
 
 
 def trust_of(origin: Origin) -> Trust:
@@ -53,12 +53,9 @@ class BlockSource:
     cut: bool = False
 
     def __post_init__(self) -> None:
-        texts = self.text, self.url, self.title, self.id, self.kind, self.section, self.speaker
-        if not all_ascii(texts):  # then each is looked at, to say which one is wrong
-            for name in ("text", "url", "title", "id", "kind", "section", "speaker"):
-                require_text(getattr(self, name), name)
-        if self.origin not in _ORIGINS:
-            require_choice(self.origin, _ORIGINS, "origin")
+        for name in ("text", *_LINES):
+            require_text(getattr(self, name), name)
+        require_choice(self.origin, get_args(Origin), "origin")
         if not isinstance(self.retrieved, date) or isinstance(self.retrieved, datetime):
             raise InvalidInput(
                 "retrieved",
@@ -94,9 +91,7 @@ class ContextBlock:
     """What is worth knowing for one turn, best first.
 
     `total_found` is how many sources were found, shown or not; left out, it is
-    how many are shown. `total_tokens`
-    is what the rendered message costs, as counted by whoever built the block;
-    it is not part of the text, so two blocks that differ only there are equal.
+    how many are shown.
     """
 
     user_profile: tuple[str, ...] = ()
@@ -104,7 +99,6 @@ class ContextBlock:
     working_memory: tuple[Pointer, ...] = ()
     summary: str = ""
     total_found: int = 0
-    total_tokens: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         _require_all(self.user_profile, str, "user_profile")
@@ -113,7 +107,6 @@ class ContextBlock:
         for line in self.user_profile:
             require_text(line, "user_profile")
         require_text(self.summary, "summary")
-        require_count(self.total_tokens, "total_tokens")
         shown = len(self.related_knowledge)
         if require_count(self.total_found, "total_found") == 0:
             object.__setattr__(self, "total_found", shown)
@@ -167,7 +160,7 @@ def clean_profile_line(line: str) -> str:
 def clean_source(source: BlockSource) -> BlockSource:
     """The source as it is shown."""
     shown = {"text": clean_text(source.text)} if source.text else {}
-    for name in ("url", "title", "id", "kind", "section", "speaker"):
+    for name in _LINES:
         if given := getattr(source, name):
             limit = URL_CHARACTERS if name == "url" else TITLE_CHARACTERS
             shown[name] = clean_line(given, limit_characters=limit)
@@ -446,10 +439,7 @@ def _read_sources(section: str) -> Iterator[BlockSource]:
 
 
 def _read_source(attributes: dict[str, str], text: str) -> BlockSource:
-    plain = {
-        name: unescape(attributes.get(name, ""))
-        for name in ("url", "title", "id", "kind", "section", "speaker")
-    }
+    plain = {name: unescape(attributes.get(name, "")) for name in _LINES}
     return BlockSource(
         text=text,
         retrieved=date.fromisoformat(attributes["retrieved"]),

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from agentmem.base.checks import require_count, require_text, require_unit
 from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumber, InvalidText
+from agentmem.base.time import utc_offset
 from agentmem.base.types import EMPTY, Message, require_instant
 
 # ----------------------------------------------------------------------------
@@ -102,28 +103,17 @@ def score(package: ContentPackage, *, now: datetime) -> float:
     )
 
 
-def require_now(now: object) -> datetime:
-    """`now` if it is a datetime with a time zone."""
-    if not isinstance(now, datetime):
-        raise InvalidInput("now", now, "is not a datetime", remedy="Pass the moment, in UTC.")
-    require_instant(now, "now")
-    return now
-
-
 def _require_content(content: object) -> None:
+    parts = content if isinstance(content, tuple) else (content,)
     if isinstance(content, str):
         require_text(content, "content")
-        return
-    if isinstance(content, Mapping):
-        return
-    if isinstance(content, tuple) and all(isinstance(part, Mapping) for part in content):
-        return
-    raise InvalidInput(
-        "content",
-        content,
-        "is neither a text, a message nor a tuple of messages",
-        remedy="Pass a str, a dict or a tuple of dicts.",
-    )
+    elif not all(isinstance(part, Mapping) for part in parts):
+        raise InvalidInput(
+            "content",
+            content,
+            "is neither a text, a message nor a tuple of messages",
+            remedy="Pass a str, a dict or a tuple of dicts.",
+        )
 
 
 BASE_KNOWLEDGE_TOKENS = 2_000
@@ -254,7 +244,7 @@ def fill(packages: Iterable[ContentPackage], limit_tokens: int, *, now: datetime
     packages alone do not fit, `FixedContentTooLarge` is raised.
     """
     require_count(limit_tokens, "limit_tokens")
-    require_now(now)
+    utc_offset(now, "now")
     listed = list_packages(packages)
     ids = {package.id for package in listed}
     # Ids should differ; where they do not, the order must still not depend on the input's.
@@ -278,12 +268,14 @@ def fill(packages: Iterable[ContentPackage], limit_tokens: int, *, now: datetime
 
 
 def _try(package: ContentPackage, left: int, *, value: float) -> Fate:
-    needs = f"needs {package.tokens:,}, {left:,} left"
-    if package.tokens <= left:
-        return Fate(
-            package=package, outcome="kept", reason=f"kept: {needs}", sent=package, score=value
-        )
-    return Fate(package=package, outcome="dropped", reason=f"did not fit: {needs}", score=value)
+    needs, fits = f"needs {package.tokens:,}, {left:,} left", package.tokens <= left
+    return Fate(
+        package=package,
+        outcome="kept" if fits else "dropped",
+        reason=f"kept: {needs}" if fits else f"did not fit: {needs}",
+        sent=package if fits else None,
+        score=value,
+    )
 
 
 def list_packages(packages: Iterable[ContentPackage]) -> list[ContentPackage]:

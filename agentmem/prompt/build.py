@@ -7,12 +7,11 @@ counted is the message pair as it will be sent.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any, Literal, TypeVar
 
@@ -79,15 +78,12 @@ class OfferedSource:
     score: float
     merit: float = 0.0
     type: str = "memory-episodic"
-    importance: float = 0.5
     timestamp: datetime | None = None
 
     def __post_init__(self) -> None:
         require_text(self.id, "id")
-        known = type(self.score) is float and type(self.merit) is float
-        if not (known and math.isfinite(self.score + self.merit)):
-            require_number(self.score, "score")
-            require_number(self.merit, "merit")
+        require_number(self.score, "score")
+        require_number(self.merit, "merit")
         if not isinstance(self.source, (BlockSource, Memory)):
             raise InvalidInput("source", self.source, "is not a Source", remedy="Use source_of().")
 
@@ -356,7 +352,7 @@ def build_block(
     for name, value in (("profile_tokens", profile_tokens), ("knowledge_tokens", knowledge_tokens)):
         if value is not None:
             require_count(value, name)
-    cost = count_messages or (lambda messages: message_tokens(messages, count))
+    cost = count_messages or partial(message_tokens, count=count)
     offered = tuple(candidates)
 
     def sealed(block: ContextBlock, knowledge: str = "") -> tuple[str, int]:
@@ -403,9 +399,7 @@ def build_block(
             return built
         text, tokens = sealed(block, knowledge.text)
         if tokens <= limit_tokens:
-            return replace(
-                built, block=replace(block, total_tokens=tokens), text=text, tokens=tokens
-            )
+            return replace(built, block=block, text=text, tokens=tokens)
         # The whole cost more than its parts with this counter: leave that much more room,
         # at the profile's expense only when nothing else is left.
         over = tokens - limit_tokens
@@ -421,12 +415,11 @@ def empty_frame(secret: bytes) -> str:
     return seal(render_body(ContextBlock()), secret=secret)
 
 
-def message_tokens(messages: Sequence[dict[str, Any]], count: TokenCounter) -> int:
+def message_tokens(
+    messages: Sequence[dict[str, Any]], count: TokenCounter, *, frame: int = MESSAGE_OVERHEAD_TOKENS
+) -> int:
     """What text messages cost: content, role and a few tokens that frame each."""
-    return sum(
-        count(message["content"]) + count(message["role"]) + MESSAGE_OVERHEAD_TOKENS
-        for message in messages
-    )
+    return sum(count(m["content"]) + count(m["role"]) + frame for m in messages)
 
 
 def _fill_section(
@@ -507,12 +500,9 @@ def write_whole(
         if known > min(knowledge_tokens, limit_tokens):
             return None  # seen at a glance, before anything is cleaned
 
-    def cost(messages: Sequence[dict[str, Any]]) -> int:
-        return sum(at_most(m["content"]) + at_most(m["role"]) + MESSAGE_TOKENS for m in messages)
-
     built = build_block(
         count=at_most,
-        count_messages=cost,
+        count_messages=partial(message_tokens, count=at_most, frame=MESSAGE_TOKENS),
         limit_tokens=limit_tokens,
         knowledge_tokens=knowledge_tokens,
         candidates=candidates,
@@ -673,7 +663,6 @@ def choose(
                     score=score,
                     merit=merit,
                     type=memory_type(memory),
-                    importance=memory.importance,
                     timestamp=memory.created_at,
                 )
             )

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Literal, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_text
@@ -315,13 +315,12 @@ _MARK = compile_late(
     re.IGNORECASE,
 )
 _RANGE = compile_late(rf"({_NUMBER})(?:\s?[-–—‑]\s?({_NUMBER}))?")
-_SPACE_BEFORE = compile_late(r"[ \t]+\Z")
 _NEEDS_NO_BLANK = compile_late(r"[\s.,;:!?)\]}»”。，、！？]|\Z")
 _LINE = compile_late(r"[^\n]+")
 _LISTED = compile_late(r"\s{0,6}(?:[-*]\s)?\[?(?P<number>\d{1,3})(?:\][:.]?|[.)])\s")
 _ADDRESS = compile_late(rf"https?://[^\s<>\"')\]]{{1,{LONGEST_URL}}}", re.IGNORECASE)
 _LISTED_WORD = compile_late(r"\w+")
-_PASSES = 20
+_PASSES = 21
 _LETTER = compile_late(r"[^\W\d_]")
 
 
@@ -366,23 +365,23 @@ def resolve_citations(answer: str, citations: Sequence[Citation]) -> ResolvedAns
     by_index = {citation.index: citation for citation in citations}
     missing: dict[int, None] = {}
     wrong: dict[str, None] = {}
-    written = _rewrite(answer, by_index, missing, wrong)
+    text = answer
     # Taking out a mark may join what stood around it to another: "[1[9]2]".
     for _ in range(_PASSES):
-        if written.unchanged:
+        before = text
+        text, marks = _rewrite(before, by_index, missing, wrong)
+        if text == before:
             break
-        written = _rewrite(written.text(), by_index, missing, wrong)
     else:
-        written = _rewrite(_unbracketed(written.text(), by_index), by_index, missing, wrong)
-    text = written.text()
-    cited = dict.fromkeys(index for mark in written.marks for index in mark.indexes)
+        text, marks = _rewrite(_unbracketed(text, by_index), by_index, missing, wrong)
+    cited = dict.fromkeys(index for mark in marks for index in mark.indexes)
     return ResolvedAnswer(
         text=text,
         cited=tuple(by_index[index] for index in cited),
         missing=tuple(missing),
         wrong_links=tuple(wrong),
-        marks=tuple(written.marks),
-        uncited_sentences=tuple(_uncited(text, written.marks)),
+        marks=marks,
+        uncited_sentences=tuple(_uncited(text, marks)),
     )
 
 
@@ -463,46 +462,15 @@ def cited_numbers(answer: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-class _Writer:
-    """Text written piece by piece, with the places of the marks in it."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._length = 0
-        self.marks: list[CitationMark] = []
-        self.unchanged = True
-
-    def copy(self, text: str) -> None:
-        if text:
-            self._parts.append(text)
-            self._length += len(text)
-
-    def mark(self, text: str, indexes: Sequence[int]) -> None:
-        start = self._length
-        self.copy(text)
-        self.marks.append(CitationMark(start=start, end=self._length, indexes=tuple(indexes)))
-
-    def drop_blank(self, following: str) -> None:
-        """Take back the blank before a removed mark where none is needed."""
-        self.unchanged = False
-        if self._parts and _NEEDS_NO_BLANK.match(following):
-            last = self._parts.pop()
-            kept = _SPACE_BEFORE.sub("", last[-50:])
-            self._length -= len(last[-50:]) - len(kept)
-            self._parts.append(last[:-50] + kept)
-
-    def text(self) -> str:
-        return "".join(self._parts)
-
-
 def _rewrite(
     answer: str, by_index: dict[int, Citation], missing: dict[int, None], wrong: dict[str, None]
-) -> _Writer:
+) -> tuple[str, tuple[CitationMark, ...]]:
     """One pass over the marks of `answer`; what had to go is added to `missing` and `wrong`."""
-    writer = _Writer()
+    pieces: list[tuple[str, list[int]]] = []  # texts, and what is cited by each
     position = 0
     for match in _marks(answer):
-        writer.copy(answer[position : match.start()])
+        if match.start() > position:
+            pieces.append((answer[position : match.start()], []))
         position = match.end()
         kept, lost = _existing(match["list"] or match["lens"] or match["defined"], by_index)
         missing.update(dict.fromkeys(lost))
@@ -511,14 +479,20 @@ def _rewrite(
         if kept and not own:
             wrong[url] = None
         if kept and own and not lost:
-            writer.mark(match[0], kept)
+            pieces.append((match[0], kept))
         elif kept and not match["defined"]:
-            writer.unchanged = False
-            writer.mark("[" + ", ".join(map(str, kept)) + "]", kept)
-        else:
-            writer.drop_blank(answer[position : position + 1])
-    writer.copy(answer[position:])
-    return writer
+            pieces.append(("[" + ", ".join(map(str, kept)) + "]", kept))
+        elif pieces and _NEEDS_NO_BLANK.match(answer, position):  # nor the blank before it
+            last, cited = pieces[-1]
+            pieces[-1] = (last[:-50] + last[-50:].rstrip(" \t"), cited)
+    pieces.append((answer[position:], []))
+    ends = list(accumulate(len(text) for text, _ in pieces))
+    marks = [
+        CitationMark(start=end - len(text), end=end, indexes=tuple(cited))
+        for (text, cited), end in zip(pieces, ends, strict=True)
+        if cited
+    ]
+    return "".join(text for text, _ in pieces), tuple(marks)
 
 
 def _unbracketed(answer: str, by_index: dict[int, Citation]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, overload
 
 from agentmem.base.errors import InvalidMessage
@@ -35,8 +36,6 @@ class Conversation(Sequence[dict[str, Any]]):
     Nobody may change the messages: `copies` gives those that go out.
     """
 
-    __slots__ = ("_odd", "_ours", "_place", "_suspects", "_texts", "asked", "messages")
-
     def __init__(self, messages: Iterable[Any] = ()) -> None:
         kept: list[dict[str, Any]] = []
         odd: list[int] = []
@@ -57,10 +56,6 @@ class Conversation(Sequence[dict[str, Any]]):
         self._odd = tuple(odd)
         self._suspects = tuple(suspects)
         self.asked = last_question(kept)
-        # Worked out when asked for; two threads that ask at once agree.
-        self._ours: frozenset[int] | None = None
-        self._place: int | None = None
-        self._texts: dict[str, list[str]] | None = None
 
     @overload
     def __getitem__(self, at: int, /) -> dict[str, Any]: ...
@@ -79,25 +74,6 @@ class Conversation(Sequence[dict[str, Any]]):
     def question(self) -> dict[str, Any] | None:
         """The message in which the user spoke last."""
         return None if self.asked is None else self.messages[self.asked]
-
-    @property
-    def place(self) -> int:
-        """Where a reference goes: before the question, and never between a call and its result."""
-        if self._place is None:
-            self._place = self._find_place()
-        return self._place
-
-    @property
-    def ours(self) -> frozenset[int]:
-        """The places before the question of what memory added, in this turn or an earlier one.
-
-        A lone reference that directly follows a user's message may be the
-        model's answer, a copy of what it was shown: that is not ours, since to
-        drop an answer is worse than to send an old block again.
-        """
-        if self._ours is None:
-            self._ours = self._find_ours()
-        return self._ours
 
     def prefix_hash(self) -> int:
         """A number that tells conversations up to the question apart, in this process, nearly
@@ -128,17 +104,16 @@ class Conversation(Sequence[dict[str, Any]]):
 
     def says(self, text: str) -> bool:
         """Whether a message says exactly this, but for white space at the ends of lines."""
-        if self._texts is None:
-            self._texts = self._find_texts()
         likely = self._texts.get(_first_word(text))
         if not likely:
             return False
         wanted = normalise(text)
         return any(normalise(said) == wanted for said in likely)
 
-    # -- worked out when asked for -------------------------------------------------------
+    # -- worked out when asked for; two threads that ask at once agree ---------------------
 
-    def _find_texts(self) -> dict[str, list[str]]:
+    @cached_property
+    def _texts(self) -> dict[str, list[str]]:
         """What is said, by how it begins: to bring all of it to one form would take too long."""
         found: dict[str, list[str]] = {}
         for message in self.messages:
@@ -148,7 +123,9 @@ class Conversation(Sequence[dict[str, Any]]):
                 found.setdefault(_first_word(text), []).append(text)
         return found
 
-    def _find_place(self) -> int:
+    @cached_property
+    def place(self) -> int:
+        """Where a reference goes: before the question, and never between a call and its result."""
         asked = self.asked or 0
         waiting: dict[str, int] = {}
         answered: set[str] = set()
@@ -166,7 +143,14 @@ class Conversation(Sequence[dict[str, Any]]):
             unanswered.append(asked - 1)
         return min(unanswered, default=asked)
 
-    def _find_ours(self) -> frozenset[int]:
+    @cached_property
+    def ours(self) -> frozenset[int]:
+        """The places before the question of what memory added, in this turn or an earlier one.
+
+        A lone reference that directly follows a user's message may be the
+        model's answer, a copy of what it was shown: that is not ours, since to
+        drop an answer is worse than to send an old block again.
+        """
         asked, place, messages = self.asked or 0, self.place, self.messages
         suspects = [at for at in self._suspects if at < asked]
         ours = {at for at in suspects if is_stub(messages[at])}

@@ -53,9 +53,6 @@ class Quotations:
         self._text = text
         self._seen = seen
         self._lines = [match.start() for match in re.finditer("\n", text)]
-        self._strings: dict[int, list[Span]] | None = None
-        self._is_json: bool | None = None
-        self._runs: list[Span] | None = None
 
     def around(self, view: Span) -> Span:
         """The quotation around the place that the view shows at `view`."""
@@ -66,7 +63,7 @@ class Quotations:
         at = bisect_left(self._lines, place[0])
         line = self._lines[at - 1] + 1 if at else 0
         if _PREFIX.fullmatch(self._text, line, place[0]):
-            return self._run(place)
+            return self._runs[bisect_right(self._runs, (place[0], len(self._text))) - 1]
         return 0, len(self._text)
 
     def _escapes(self, view: Span) -> int:
@@ -89,37 +86,38 @@ class Quotations:
         if quote >= 0:
             written = self._text[max(start, quote - backslashes - 1) : quote]
             return len(written) - len(written.rstrip("\\")) == backslashes
-        if self._is_json is None:
-            try:
-                json.loads(self._text)
-                self._is_json = True
-            except (ValueError, RecursionError):
-                self._is_json = False
         return self._is_json
 
+    @cached_property
+    def _is_json(self) -> bool:
+        try:
+            json.loads(self._text)
+        except (ValueError, RecursionError):
+            return False
+        return True
+
+    @cached_property
+    def _strings(self) -> dict[int, list[Span]]:
+        """The quotation marks, by how many backslashes stand before them."""
+        found: dict[int, list[Span]] = defaultdict(list)
+        for match in _QUOTE.finditer(self._text):
+            found[len(match[1])].append(match.span())
+        return found
+
     def _string(self, place: Span, backslashes: int) -> Span:
-        if self._strings is None:
-            self._strings = defaultdict(list)
-            for match in _QUOTE.finditer(self._text):
-                self._strings[len(match[1])].append(match.span())
         quotes = self._strings.get(backslashes, [])
         after = bisect_left(quotes, (place[1], 0))
         before = bisect_right(quotes, (place[0], 0)) - 1
         start = quotes[before][1] if before >= 0 else 0
         return start, quotes[after][0] if after < len(quotes) else len(self._text)
 
-    def _run(self, place: Span) -> Span:
-        """The lines around `place` that all start with `>`, blank ones between them aside.
+    @cached_property
+    def _runs(self) -> list[Span]:
+        """The lines that all start with `>`, blank ones between them aside.
 
         Where a line without it follows directly, the quotation goes on in a
         way nobody can tell, as in Markdown: then it is the whole text.
         """
-        if self._runs is None:
-            self._runs = self._find_runs()
-        at = bisect_right(self._runs, (place[0], len(self._text))) - 1
-        return self._runs[at]
-
-    def _find_runs(self) -> list[Span]:
         runs: list[Span] = []
         start = 0
         blank = inside = False
@@ -163,23 +161,17 @@ def fingerprints(shown: ContextBlock | Iterable[str]) -> frozenset[bytes]:
 
     A text shorter than eight words is found again only where it is a whole line.
     """
-    texts: Iterable[str]
     if isinstance(shown, ContextBlock):
-        texts = (
+        shown = (
             *shown.user_profile,
             *(source.text for source in shown.related_knowledge),
             *(pointer.summary for pointer in shown.working_memory),
             shown.summary,
         )
-    else:
-        texts = (shown,) if isinstance(shown, str) else shown
     found: set[bytes] = set()
-    for text in texts:
-        words = list(map(str.casefold, _WORD.findall(see(text).text)))
-        if len(words) < WORDS_IN_A_ROW:
-            found |= {_whole_hash(words)} if words else set()
-        else:
-            found.update(_row_hashes(words))
+    for text in (shown,) if isinstance(shown, str) else shown:
+        words = _words_of(see(text))[1]
+        found.update(_row_hashes(words) or _whole_hash(words))
     return frozenset(found)
 
 
@@ -187,13 +179,12 @@ def echoes(text: str, known: Collection[bytes]) -> list[tuple[int, int]]:
     """The spans of `text` that repeat something known, in order."""
     spans: list[tuple[int, int]] = []
     seen = see(text)
-    found = list(_WORD.finditer(seen.text))
-    words = [match[0].casefold() for match in found]
+    places, words = _words_of(seen)
     last = -1
     for at, row in enumerate(_row_hashes(words)):
         if row not in known:
             continue
-        start, end = seen.span(found[at].start(), found[at + WORDS_IN_A_ROW - 1].end())
+        start, end = seen.span(places[at][0], places[at + WORDS_IN_A_ROW - 1][1])
         if at <= last:
             spans[-1] = (spans[-1][0], end)
         else:
@@ -201,12 +192,17 @@ def echoes(text: str, known: Collection[bytes]) -> list[tuple[int, int]]:
         last = at + WORDS_IN_A_ROW
     for line in re.finditer(r"[^\n]+", text):
         seen = see(line[0])
-        found = list(_WORD.finditer(seen.text))
-        words = [match[0].casefold() for match in found]
-        if 0 < len(words) < WORDS_IN_A_ROW and _whole_hash(words) in known:
-            start, end = seen.span(found[0].start(), found[-1].end())
+        places, words = _words_of(seen)
+        if any(whole in known for whole in _whole_hash(words)):
+            start, end = seen.span(places[0][0], places[-1][1])
             spans.append((line.start() + start, line.start() + end))
     return sorted(spans)
+
+
+def _words_of(seen: Seen) -> tuple[list[Span], list[str]]:
+    """Where the words of a view stand in it, and the words."""
+    found = list(_WORD.finditer(seen.text))
+    return [match.span() for match in found], [match[0].casefold() for match in found]
 
 
 def _row_hashes(words: list[str]) -> list[bytes]:
@@ -218,9 +214,12 @@ def _row_hashes(words: list[str]) -> list[bytes]:
     ]
 
 
-def _whole_hash(words: list[str]) -> bytes:
+def _whole_hash(words: list[str]) -> list[bytes]:
+    """What a text of fewer words is known by; nothing for others."""
+    if not 0 < len(words) < WORDS_IN_A_ROW:
+        return []
     text = "\n" + "\0".join(words)
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+    return [hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()]
 
 
 _TAG = compile_late(
@@ -481,27 +480,29 @@ class Quotes:
 
     def are_in(self, text: str) -> bool:
         """Whether `text` repeats one of them."""
-        known = self._known
-        if any(bare in text for bare in known.bare):
+        known_runs, anchors, known_bare = self._known
+        if any(bare in text for bare in known_bare):
             return True
-        if not known.runs:
+        if not known_runs:
             return False
         plain = _plain(text)
-        if known.anchors is not None and not any(word in plain for word in known.anchors):
+        if len(anchors) <= _FEW_ANCHORS and not any(word in plain for word in anchors):
             return False
-        words = _quoting_words(plain)
+        words = _QUOTING_WORD.findall(plain)
         return any(
             not runs.isdisjoint(map(hash, _in_a_row(words, length)))
-            for length, runs in known.runs.items()
+            for length, runs in known_runs.items()
         )
 
     @cached_property
-    def _known(self) -> _Known:
+    def _known(self) -> tuple[dict[int, set[int]], set[str], set[str]]:
+        """Runs of words as hashes, by length; words of which every quote has one, if these are
+        few; and what has no words."""
         runs: dict[int, set[int]] = {}
         anchors: set[str] = set()
         bare: set[str] = set()
         for text in dict.fromkeys(self._texts):
-            words = _quoting_words(_plain(text))
+            words = _QUOTING_WORD.findall(_plain(text))
             if sum(map(len, words)) < LEAST_CHARACTERS:  # signs, around a letter or two
                 bare |= {text.strip()} if len(text.strip()) >= LEAST_CHARACTERS else set()
                 continue
@@ -512,17 +513,7 @@ class Quotes:
                 runs.setdefault(length, set()).add(hash(run))
                 if len(anchors) <= _FEW_ANCHORS:
                     anchors.add(max(run, key=len))
-        few = len(anchors) <= _FEW_ANCHORS
-        return _Known(runs=runs, bare=frozenset(bare), anchors=frozenset(anchors) if few else None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """Runs of words as hashes, by length; `anchors` are words of which every quote has one."""
-
-    runs: Mapping[int, set[int]]
-    bare: frozenset[str]
-    anchors: frozenset[str] | None
+        return runs, anchors, bare
 
 
 class Names:
@@ -558,10 +549,6 @@ def texts_in(value: Any) -> Iterator[str]:
 def _plain(text: str) -> str:
     composed = text if text.isascii() else normalize("NFC", text)
     return _MARK.sub(" ", composed).casefold()
-
-
-def _quoting_words(plain: str) -> list[str]:
-    return _QUOTING_WORD.findall(plain)
 
 
 def _in_a_row(words: list[str], length: int) -> Iterable[tuple[str, ...]]:

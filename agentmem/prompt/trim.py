@@ -10,9 +10,10 @@ altogether.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from agentmem.base.checks import require_count
@@ -24,7 +25,6 @@ from agentmem.prompt.budget import (
     ContentPackage,
     Fate,
     MessageCounter,
-    Outcome,
     fill,
     list_packages,
     make_package,
@@ -77,7 +77,8 @@ def group_turns(messages: Sequence[Message], *, current: int | None = None) -> t
     current message; when not given, the last one in which a user speaks. User
     messages that only carry tool results do not count, unless there is no other.
     """
-    _check(messages)
+    for number, message in enumerate(messages):
+        require_message(message, f"messages[{number}]")
     if current is None:
         current = _current_index(messages)
     elif require_count(current, "current") >= len(messages):
@@ -85,34 +86,43 @@ def group_turns(messages: Sequence[Message], *, current: int | None = None) -> t
             "current", current, "is behind the last message", remedy="Pass a place in the list."
         )
     pairs, orphans = _link_results(messages)
-    sets = _Sets(len(messages))
+    parent = list(range(len(messages)))
+
+    def first_of(place: int) -> int:
+        """The smallest place among those that `place` was joined with."""
+        while parent[place] != place:
+            parent[place] = parent[parent[place]]
+            place = parent[place]
+        return place
+
+    def join(one: int, other: int) -> None:
+        low, high = sorted((first_of(one), first_of(other)))
+        parent[high] = low
+
     for place, call in pairs:
-        sets.join(place, call)
-    present = None if current is None else sets.find(current)
+        join(place, call)
     question: int | None = None
     for place, message in enumerate(messages[:current]):
-        if message["role"] in SYSTEM_ROLES or sets.find(place) == present:
+        with_current = current is not None and first_of(place) == first_of(current)
+        if message["role"] in SYSTEM_ROLES or with_current:
             continue
         if is_question(message):
             question = place
         elif question is not None:
-            sets.join(place, question)
-            present = None if current is None else sets.find(current)
+            join(place, question)
+    units: dict[int, list[int]] = {}
+    for place in range(len(messages)):
+        units.setdefault(first_of(place), []).append(place)
     return tuple(
         Unit(
             indices=tuple(places),
             current=current in places,
-            fixed=current in places or messages[places[0]]["role"] in SYSTEM_ROLES,
-            recent=current is not None and places[0] > current,
-            orphan=places[0] in orphans,
+            fixed=current in places or messages[first]["role"] in SYSTEM_ROLES,
+            recent=current is not None and first > current,
+            orphan=first in orphans,
         )
-        for places in sets.members()
+        for first, places in units.items()
     )
-
-
-def _check(messages: Sequence[Message]) -> None:
-    for number, message in enumerate(messages):
-        require_message(message, f"messages[{number}]")
 
 
 def _current_index(messages: Sequence[Message]) -> int | None:
@@ -148,29 +158,6 @@ def _link_results(messages: Sequence[Message]) -> tuple[list[tuple[int, int]], s
         else:
             open_call = None
     return pairs, orphans
-
-
-class _Sets:
-    """Places joined into sets; each set is known by its smallest place."""
-
-    def __init__(self, size: int) -> None:
-        self._parent = list(range(size))
-
-    def find(self, place: int) -> int:
-        while self._parent[place] != place:
-            self._parent[place] = self._parent[self._parent[place]]
-            place = self._parent[place]
-        return place
-
-    def join(self, one: int, other: int) -> None:
-        low, high = sorted((self.find(one), self.find(other)))
-        self._parent[high] = low
-
-    def members(self) -> list[list[int]]:
-        found: dict[int, list[int]] = {}
-        for place in range(len(self._parent)):
-            found.setdefault(self.find(place), []).append(place)
-        return list(found.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,78 +222,90 @@ def trim(
         _piece(unit, messages, count_message) for unit in group_turns(messages, current=current)
     ]
     others = list_packages(packages)
+    own = {id(piece.package) for piece in pieces}
+    outcome: dict[int, Fate] = {}
+    fates: list[Fate] = []
+    room = limit_tokens
+
+    def note(ring: Iterable[Fate]) -> bool:
+        """Keep what became of a ring, take it from the room; whether all of it is sent."""
+        nonlocal room
+        whole = True
+        for fate in ring:
+            if id(fate.package) in own:
+                outcome[id(fate.package)] = fate
+            else:
+                fates.append(fate)
+            room -= fate.tokens
+            whole = whole and fate.sent is not None
+        return whole
 
     # The fixed ring: one fill over all of it, which raises when it is too large.
-    fixed = {id(piece.package): piece for piece in pieces if piece.unit.fixed}
-    must = fill(
-        [
-            *(piece.package for piece in fixed.values()),
-            *(package for package in others if not package.can_drop),
-            *(media.package for piece in fixed.values() for media in piece.media),
-        ],
-        limit_tokens,
-        now=now,
-    )
-    room = must.left_tokens
-    outcome: dict[Unit, Fate] = {}
-    fates: list[Fate] = []
-    for fate in must.fates:
-        owner = fixed.get(id(fate.package))
-        if owner is None:
-            fates.append(fate)
-        else:
-            outcome[owner.unit] = fate
-
-    recent = [p for p in pieces if p.unit.recent and not p.unit.fixed]
-    outcome |= _keep_newest(recent, room)
-    room -= sum(outcome[piece.unit].tokens for piece in recent)
-    closed = any(not outcome[piece.unit].sent for piece in recent)
+    fixed = [piece for piece in pieces if piece.unit.fixed]
+    must = [piece.package for piece in fixed]
+    must += [package for package in others if not package.can_drop]
+    must += [media.package for piece in fixed for media in piece.media]
+    note(fill(must, limit_tokens, now=now).fates)
+    open_ = note(_keep_newest([p for p in pieces if p.unit.recent and not p.unit.fixed], room))
 
     loose = [p for p in others if p.can_drop and not _is_media(p)]
-    if closed:
-        offered = _drop(loose, "trimmed: memories go before the steps of this turn")
-    else:
-        offered = fill(loose, room, now=now).fates
+    if open_:
+        offered, left = fill(loose, room, now=now).fates, room
+        note(offered)
         # One that no trimming makes room for must not cost the conversation its messages.
-        closed = any(not fate.sent and fate.package.tokens <= room for fate in offered)
-    fates += offered
-    room -= sum(fate.tokens for fate in offered)
+        open_ = all(fate.sent or fate.package.tokens > left for fate in offered)
+    else:
+        note(_drop(loose, "trimmed: memories go before the steps of this turn"))
 
     earlier = [p for p in pieces if not p.unit.recent and not p.unit.fixed]
-    outcome |= _keep_newest(earlier, -1 if closed else room)
-    closed = closed or any(not outcome[piece.unit].sent for piece in earlier)
-    _drop_leading_orphans(pieces, outcome)
-    room -= sum(outcome[piece.unit].tokens for piece in earlier)
+    open_ = note(_keep_newest(earlier, room if open_ else -1)) and open_
+    for piece in pieces:  # every provider refuses a result without its call at the front
+        fate = outcome[id(piece.package)]
+        if not fate.sent or piece.package.type == "system-prompt":
+            continue
+        if not piece.unit.orphan or piece.unit.fixed:
+            break
+        room += fate.tokens
+        note(_drop([piece.package], "left out: its tool call is not in the conversation"))
 
-    inside = [
-        media
-        for piece in pieces
-        if outcome[piece.unit].sent and not piece.unit.fixed
-        for media in piece.media
-    ]
+    sent = [piece for piece in pieces if outcome[id(piece.package)].sent]
+    inside = [media for piece in sent if not piece.unit.fixed for media in piece.media]
     media = [p for p in others if p.can_drop and _is_media(p)]
     media += [one.package for one in inside]
-    if closed:
-        shown = _drop(media, "trimmed: media goes before messages")
-    else:
-        shown = fill(media, room, now=now).fates
-    bare = _messages_without_media(inside, shown)
-    return _plan(messages, pieces, outcome, bare, (*fates, *shown), limit_tokens=limit_tokens)
+    shown = (
+        fill(media, room, now=now).fates
+        if open_
+        else _drop(media, "trimmed: media goes before messages")
+    )
+    note(shown)
+
+    gone = {id(fate.package) for fate in shown if not fate.sent}
+    bare = {one.place: one.bare for one in inside if id(one.package) in gone}
+    kept = sorted(place for piece in sent for place in piece.unit.indices)
+    out = {place: bare.get(place, messages[place]) for place in kept}
+    if bare:
+        for piece in sent:
+            content = _content([out[place] for place in piece.unit.indices])
+            fate = outcome[id(piece.package)]
+            outcome[id(piece.package)] = replace(fate, sent=replace(piece.package, content=content))
+    said = [outcome[id(piece.package)] for piece in pieces]
+    steps = [place for piece in pieces if piece.unit.recent for place in piece.unit.indices]
+    lost = bool(steps) and max(steps) not in out
+    return TrimPlan(
+        messages=tuple(out.values()),
+        kept_indices=tuple(kept),
+        report=BudgetReport(limit_tokens=limit_tokens, fates=(*said, *fates)),
+        warnings=("the latest step of this turn did not fit and was left out",) if lost else (),
+    )
 
 
 def _piece(unit: Unit, messages: Sequence[Message], count_message: MessageCounter) -> _Piece:
     tokens = 0
     media: list[MediaInside] = []
     for place in unit.indices:
-        message = messages[place]
-        whole = require_count(count_message(message), "count_message(message)")
-        tokens += whole
-        found = media_inside(
-            message, place, whole, len(messages), count_message, can_drop=not unit.fixed
-        )
-        if found is not None:
-            tokens -= found.package.tokens
-            media.append(found)
+        cost, inside = _counted(messages, place, count_message, can_drop=not unit.fixed)
+        tokens += cost
+        media += [inside] if inside else []
     first = unit.indices[0]
     system = messages[first]["role"] in SYSTEM_ROLES
     kind = "message-current" if unit.current else "system-prompt" if system else "message-recent"
@@ -321,118 +320,56 @@ def _piece(unit: Unit, messages: Sequence[Message], count_message: MessageCounte
     return _Piece(unit=unit, package=package, media=tuple(media))
 
 
-def media_inside(
-    message: Message,
+def _counted(
+    messages: Sequence[Message],
     place: int,
-    tokens: int,
-    of: int,
     count_message: MessageCounter,
     *,
     can_drop: bool = False,
-) -> MediaInside | None:
-    """The media of a message that costs `tokens`, the one at `place` of so many; None without."""
+) -> tuple[int, MediaInside | None]:
+    """What a message costs without its media, and these, where it has any that cost something."""
+    message = messages[place]
+    tokens = require_count(count_message(message), "count_message(message)")
     if type(message.get("content")) is str and not message.get("images"):
-        return None
+        return tokens, None
     parts = media_parts(message)
     if not parts:
-        return None
+        return tokens, None
     bare = without_media(message)
-    saved = tokens - require_count(count_message(bare), "count_message(message)")
-    if saved <= 0:
-        return None
+    cost = require_count(count_message(bare), "count_message(message)")
+    if cost >= tokens:
+        return tokens, None
     package = make_package(
         f"media-{media_kind(parts[0])}",
         parts,
         id=f"message-{place:04d}-media",
-        tokens=saved,
+        tokens=tokens - cost,
         # Later in the conversation is nearer to what is asked now.
-        relevance=(place + 1) / of,
+        relevance=(place + 1) / len(messages),
         can_drop=can_drop,
     )
-    return MediaInside(place=place, bare=bare, package=package)
+    return cost, MediaInside(place=place, bare=bare, package=package)
 
 
-def _keep_newest(pieces: Sequence[_Piece], room: int) -> dict[Unit, Fate]:
+def _keep_newest(pieces: Sequence[_Piece], room: int) -> Iterator[Fate]:
     """Keep the newest pieces up to the first that does not fit; none if `room` is negative."""
-    outcome: dict[Unit, Fate] = {}
-    full = room < 0
-    reason = "trimmed: messages go before memories"
+    full = "trimmed: messages go before memories" if room < 0 else ""
     for piece in reversed(pieces):
-        tokens = piece.package.tokens
-        if not full and tokens > room:
-            full = True
-            why = f"trimmed, oldest first: needs {tokens:,}, {room:,} left"
-            reason = "trimmed: older than one that did not fit"
-        elif full:
-            why = reason
+        package, needs = piece.package, f"needs {piece.package.tokens:,}, {room:,} left"
+        if not full and package.tokens <= room:
+            room -= package.tokens
+            yield Fate(package=package, outcome="kept", reason=f"kept: {needs}", sent=package)
         else:
-            outcome[piece.unit] = _kept(piece.package, f"kept: needs {tokens:,}, {room:,} left")
-            room -= tokens
-            continue
-        outcome[piece.unit] = _dropped(piece.package, why)
-    return outcome
-
-
-def _drop_leading_orphans(pieces: Sequence[_Piece], outcome: dict[Unit, Fate]) -> None:
-    """Take tool results without a call off the front, where every provider refuses them."""
-    for piece in pieces:
-        if not outcome[piece.unit].sent or piece.package.type == "system-prompt":
-            continue
-        if not piece.unit.orphan or piece.unit.fixed:
-            return
-        why = "left out: its tool call is not in the conversation"
-        outcome[piece.unit] = _dropped(piece.package, why)
-
-
-def _messages_without_media(
-    inside: Sequence[MediaInside], shown: Sequence[Fate]
-) -> dict[int, Message]:
-    sent = {id(fate.package) for fate in shown if fate.sent}
-    return {one.place: one.bare for one in inside if id(one.package) not in sent}
-
-
-def _plan(
-    messages: Sequence[Message],
-    pieces: Sequence[_Piece],
-    outcome: dict[Unit, Fate],
-    bare: dict[int, Message],
-    fates: Sequence[Fate],
-    *,
-    limit_tokens: int,
-) -> TrimPlan:
-    kept = sorted(place for unit, fate in outcome.items() if fate.sent for place in unit.indices)
-    out = {place: bare.get(place, messages[place]) for place in kept}
-    said: list[Fate] = []
-    for piece in pieces:
-        fate = outcome[piece.unit]
-        if fate.sent and bare:
-            content = _content([out[place] for place in piece.unit.indices])
-            fate = replace(fate, sent=replace(fate.sent, content=content))
-        said.append(fate)
-    steps = [place for piece in pieces if piece.unit.recent for place in piece.unit.indices]
-    lost = bool(steps) and max(steps) not in out
-    return TrimPlan(
-        messages=tuple(out.values()),
-        kept_indices=tuple(kept),
-        report=BudgetReport(limit_tokens=limit_tokens, fates=(*said, *fates)),
-        warnings=("the latest step of this turn did not fit and was left out",) if lost else (),
-    )
+            yield from _drop([package], full or f"trimmed, oldest first: {needs}")
+            full = full or "trimmed: older than one that did not fit"
 
 
 def _is_media(package: ContentPackage) -> bool:
     return rule_for(package.type).component == "media"
 
 
-def _kept(package: ContentPackage, reason: str, outcome: Outcome = "kept") -> Fate:
-    return Fate(package=package, outcome=outcome, reason=reason, sent=package)
-
-
-def _dropped(package: ContentPackage, reason: str) -> Fate:
-    return Fate(package=package, outcome="dropped", reason=reason)
-
-
 def _drop(packages: Sequence[ContentPackage], reason: str) -> tuple[Fate, ...]:
-    return tuple(_dropped(package, reason) for package in packages)
+    return tuple(Fate(package=one, outcome="dropped", reason=reason) for one in packages)
 
 
 def _content(messages: Sequence[Message]) -> Message | tuple[Message, ...]:
@@ -481,15 +418,13 @@ def pack_context(
             "messages", len(conversation), "are without a question of the user's",
             remedy="Pass the user's message too.",
         )  # fmt: skip
-    require_count(window_tokens, "window_tokens")
-    if require_count(reserve_tokens, "reserve_tokens") > window_tokens:
-        raise InvalidNumber(
-            "reserve_tokens",
-            reserve_tokens,
-            f"is larger than the window of {window_tokens:,}",
-            remedy="Lower the reserve or use a model with a larger window.",
-        )
-    limit = window_tokens - reserve_tokens
+    account = partial(
+        tally,
+        window_tokens=window_tokens,
+        reserved_tokens=reserve_tokens,
+        memories_asked=memories_asked,
+    )
+    limit = account(()).available_tokens
     notes: tuple[str, ...] = ()
     if as_they_are:
         sent: tuple[Message, ...] = conversation.messages
@@ -504,20 +439,7 @@ def pack_context(
             current=conversation.asked,
         )
         sent, report, notes = plan.messages, plan.report, plan.warnings
-    budget = tally(
-        report.kept,
-        window_tokens=window_tokens,
-        reserved_tokens=reserve_tokens,
-        memories_asked=memories_asked,
-    )
-    return ContextPlan(messages=sent, report=report, budget=budget, notes=notes)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Part:
-    type: str
-    messages: list[Message] = field(default_factory=list)
-    tokens: int = 0
+    return ContextPlan(messages=sent, report=report, budget=account(report.kept), notes=notes)
 
 
 def _as_they_are(
@@ -528,27 +450,25 @@ def _as_they_are(
 ) -> BudgetReport:
     """Everything goes in; what the conversation says before and after the question is one each."""
     asked = conversation.asked or 0
-    parts: dict[str, _Part] = {}
-    media: list[ContentPackage] = []
+    parts: dict[tuple[str, str], list[int]] = {}
+    counted = [_counted(conversation, at, count_message) for at in range(len(conversation))]
     for place, message in enumerate(conversation):
-        tokens = require_count(count_message(message), "count_message(message)")
-        inside = media_inside(message, place, tokens, len(conversation), count_message)
-        if inside is not None:
-            media.append(inside.package)
-            tokens -= inside.package.tokens
-        if message["role"] in SYSTEM_ROLES:
-            name, kind = f"message-{place:04d}", "system-prompt"
-        elif place == asked:
-            name, kind = f"message-{place:04d}", "message-current"
-        else:
-            name, kind = ("history" if place < asked else "steps"), "message-recent"
-        part = parts.setdefault(name, _Part(type=kind))
-        part.messages.append(message)
-        part.tokens += tokens
+        name, kind = ("history" if place < asked else "steps"), "message-recent"
+        if message["role"] in SYSTEM_ROLES or place == asked:
+            name = f"message-{place:04d}"
+            kind = "message-current" if place == asked else "system-prompt"
+        parts.setdefault((name, kind), []).append(place)
     listed = [
-        make_package(part.type, tuple(part.messages), id=name, tokens=part.tokens, can_drop=False)
-        for name, part in parts.items()
+        make_package(
+            kind,
+            tuple(conversation[at] for at in places),
+            id=name,
+            tokens=sum(counted[at][0] for at in places),
+            can_drop=False,
+        )
+        for (name, kind), places in parts.items()
     ]
+    media = [inside.package for _, inside in counted if inside]
     fates = (
         Fate(package=package, outcome="fixed", reason="sent as it came", sent=package)
         for package in (*listed, *media, *packages)

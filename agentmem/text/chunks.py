@@ -51,11 +51,11 @@ class Piece(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """One way to break a part down, and the tokens its parts may keep."""
+    """One way to break a part down; its parts may be as large as a chunk, or as it should be."""
 
     split: Callable[[str], Spans]
     border: float
-    most: int
+    small: bool = False
 
 
 class Cutter:
@@ -67,15 +67,15 @@ class Cutter:
         self.target = target
         self.limit = limit
         self._characters_a_token = 4.0
-        self._levels = {limit: self._levels_within(limit)}
+        self._room = limit  # the tokens that the block at hand may have
 
     def pieces(self, blocks: Iterable[Block]) -> Iterator[Piece]:
         """The blocks as pieces within the limit, with the border after each."""
         held: list[Piece] = []
         carried = 0  # tokens of the headings that go with what comes now
         for block in blocks:
-            room = self.limit - carried if carried * 2 < self.limit else self.limit
-            broken = self._broken(block, room)
+            self._room = self.limit - carried if carried * 2 < self.limit else self.limit
+            broken = self._broken(block)
             if not broken:
                 continue
             if held:
@@ -89,35 +89,19 @@ class Cutter:
                 carried = 0
         yield from held
 
-    def _broken(self, block: Block, room: int) -> list[Piece]:
-        most = self.limit if block.kind in _WHOLE else min(self.target, room)
+    def _broken(self, block: Block) -> list[Piece]:
+        most = self.limit if block.kind in _WHOLE else min(self.target, self._room)
         part = self.text[block.start : block.end].rstrip()
         end = block.start + len(part)
         tokens = self._counted(part, most)
         if tokens is not None and tokens <= most:
             return [Piece(block.start, end, tokens, PARAGRAPH, block)] if part else []
-        if room not in self._levels:
-            self._levels = {self.limit: self._levels[self.limit], room: self._levels_within(room)}
-        of_code, of_text = self._levels[room]
-        levels = of_code if block.kind in _WHOLE else of_text
+        levels = _OF_CODE if block.kind in _WHOLE else _OF_TEXT
         whole = Piece(block.start, end, -1, PARAGRAPH, block)
         return list(self._broken_down(whole, levels, most, tokens))
 
-    def _levels_within(self, room: int) -> tuple[tuple[_Level, ...], tuple[_Level, ...]]:
-        """How to break down code, and how all else, when the first piece has `room` tokens."""
-        small = min(self.target, room)
-        of_code = (
-            _Level(_at(_BLANK), ITEM, small),
-            _Level(_at(_TOP_LEVEL), ITEM, small),
-            _Level(_at(_NEWLINE), LINE, room),
-        )
-        of_text = (
-            _Level(_at(_NESTED), ITEM, small),
-            _Level(_at(_BLANK), ITEM, small),
-            _Level(sentences, SENTENCE, room),
-            _Level(_at(_NEWLINE), LINE, room),
-        )
-        return of_code, of_text
+    def _most(self, level: _Level) -> int:
+        return min(self.target, self._room) if level.small else self._room
 
     def _counted(self, part: str, most: int) -> int | None:
         """The tokens of `part`, or None when it is so long that it surely has more than `most`."""
@@ -132,7 +116,7 @@ class Cutter:
             if tokens is not None and tokens <= most:
                 break
             spans = list(level.split(part))
-            most = level.most
+            most = self._most(level)
             if len(spans) > 1:
                 yield from self._parts(whole, part, spans, levels[number:])
                 return
@@ -145,6 +129,7 @@ class Cutter:
         self, whole: Piece, part: str, spans: list[tuple[int, int]], levels: tuple[_Level, ...]
     ) -> Iterator[Piece]:
         level, rest = levels[0], levels[1:]
+        most = self._most(level)
         for first, last, following in _grouped(spans, self.target // 8):
             border = whole.border
             if following is not None:
@@ -154,8 +139,7 @@ class Cutter:
             if span:
                 start = whole.start + first
                 piece = Piece(start, start + len(span), -1, border, whole.block)
-                tokens = self._counted(span, level.most)
-                yield from self._broken_down(piece, rest, level.most, tokens)
+                yield from self._broken_down(piece, rest, most, self._counted(span, most))
 
     def _hard_cut(self, whole: Piece, most: int) -> Iterator[Piece]:
         """Pieces of a span with no border left in it: at spaces, else between characters."""
@@ -271,6 +255,19 @@ def _at(border: re.Pattern[str]) -> Callable[[str], Spans]:
             yield start, len(part)
 
     return split
+
+
+_OF_CODE = (
+    _Level(_at(_BLANK), ITEM, small=True),
+    _Level(_at(_TOP_LEVEL), ITEM, small=True),
+    _Level(_at(_NEWLINE), LINE),
+)
+_OF_TEXT = (
+    _Level(_at(_NESTED), ITEM, small=True),
+    _Level(_at(_BLANK), ITEM, small=True),
+    _Level(sentences, SENTENCE),
+    _Level(_at(_NEWLINE), LINE),
+)
 
 
 # ----------------------------------------------------------------------------

@@ -10,10 +10,8 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property, lru_cache
 from itertools import count
 from types import MappingProxyType
 
@@ -81,68 +79,68 @@ _BYTE = compile_late(r"%(?:25)*([0-9a-f]{2})", re.IGNORECASE)
 _UNIT = compile_late(r"\\+u([0-9a-f]{4})", re.IGNORECASE)
 _CONTROL_LETTERS = MappingProxyType({"n": "\n", "r": "\n", "t": "\t"})
 
-Edit = tuple[int, int, int, int]
-"""Start and end in the view, start and end in the text below it."""
+Change = tuple[int, int, str]
+"""The characters from the first to the second place read as this."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    starts: tuple[int, ...]
-    edits: tuple[Edit, ...]
-
-    def below(self, position: int) -> tuple[int, int]:
-        """The span in the text below of the one character at `position`."""
-        at = bisect_right(self.starts, position) - 1
-        if at < 0:
-            return position, position + 1
-        _, seen_end, start, end = self.edits[at]
-        if position < seen_end:
-            return start, end
-        return end + position - seen_end, end + position - seen_end + 1
-
-
-@dataclass(frozen=True, slots=True)
 class Seen:
-    """The view of a text, and the way back from its positions to the text's."""
+    """The view of a text, and where its characters stand in the text."""
 
-    text: str
-    layers: tuple[_Layer, ...]
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._size = len(text)
+        self._rounds: list[list[Change]] = []
+
+    def change(self, changes: list[Change]) -> bool:
+        """Read it with these changes to the view; whether there are any."""
+        pieces: list[str] = []
+        done = 0
+        for start, end, plain in changes:
+            pieces += (self.text[done:start], plain)
+            done = end
+        if changes:
+            self.text = "".join((*pieces, self.text[done:]))
+            self._rounds.append(changes)
+        return bool(changes)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Where the characters `start` to `end` of the view stand in the original text."""
-        if start >= end:
-            at = (
-                self._below(start)[0]
-                if start < len(self.text) or not start
-                else self._below(start - 1)[1]
-            )
-            return at, at
-        return self._below(start)[0], self._below(end - 1)[1]
+        starts, ends = self._places
+        if start < end:
+            return starts[start], ends[end - 1]
+        at = starts[start] if start < len(starts) else ends[start - 1] if start else 0
+        return at, at
 
-    def _below(self, position: int) -> tuple[int, int]:
-        start, end = position, position + 1
-        for layer in reversed(self.layers):
-            start, end = layer.below(start)[0], layer.below(end - 1)[1]
-        return start, end
+    @cached_property
+    def _places(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Where each character of the view begins and ends in the text; few ask for it."""
+        starts: Sequence[int] = range(self._size)
+        ends: Sequence[int] = range(1, self._size + 1)
+        for changes in self._rounds:
+            new_starts: list[int] = []
+            new_ends: list[int] = []
+            done = 0
+            for start, end, plain in (*changes, (len(starts), len(starts), "")):
+                new_starts += starts[done:start]
+                new_ends += ends[done:start]
+                for _ in plain:
+                    new_starts.append(starts[start])
+                    new_ends.append(ends[end - 1])
+                done = end
+            starts, ends = new_starts, new_ends
+        return starts, ends
 
 
 def see(text: str) -> Seen:
     """`text` as somebody reads it who undoes every escape and takes look-alikes at face value."""
+    seen = Seen(text)
     if text.isascii() and not _READ_OTHERWISE.search(text):
-        return Seen(text, ())
-    layers: list[_Layer] = []
+        return seen
     for _ in range(ROUNDS):
-        folded = _apply(text, _folds(text))
-        if folded:
-            text = folded[0]
-            layers.append(folded[1])
-        decoded = _apply(text, _decodings(text))
-        if decoded:
-            text = decoded[0]
-            layers.append(decoded[1])
-        if not decoded:
+        seen.change(_folds(seen.text))
+        if not seen.change(_decodings(seen.text)):
             break
-    return Seen(text, tuple(layers))
+    return seen
 
 
 @lru_cache(maxsize=4096)
@@ -156,7 +154,7 @@ def fold(char: str) -> str:
     return plain if plain.isascii() else char
 
 
-def _folds(text: str) -> list[tuple[int, int, str]]:
+def _folds(text: str) -> list[Change]:
     if text.isascii() and not _CONTROL.search(text):
         return []
     folded = {char: plain for char in set(text) if (plain := fold(char)) != char}
@@ -165,17 +163,17 @@ def _folds(text: str) -> list[tuple[int, int, str]]:
     return [(at, at + 1, folded[char]) for at, char in enumerate(text) if char in folded]
 
 
-def _decodings(text: str) -> list[tuple[int, int, str]]:
+def _decodings(text: str) -> list[Change]:
     if "&" not in text and "%" not in text and "\\" not in text:
         return []
-    found: list[tuple[int, int, str]] = []
+    found: list[Change] = []
     for match in _ESCAPE.finditer(text):
         decode = _DECODERS[match[0][0]]
         found += decode(match[0], match.start())
     return found
 
 
-def _entity(escape: str, start: int) -> list[tuple[int, int, str]]:
+def _entity(escape: str, start: int) -> list[Change]:
     name = _AMPERSANDS.sub("", escape)
     plain = html.unescape("&" + name)
     end = start + len(escape)
@@ -184,7 +182,7 @@ def _entity(escape: str, start: int) -> list[tuple[int, int, str]]:
     return [(start, end, plain)] if plain != "&" or end - start > 1 else []
 
 
-def _backslash(escape: str, start: int) -> list[tuple[int, int, str]]:
+def _backslash(escape: str, start: int) -> list[Change]:
     letters = escape.lstrip("\\")
     end = start + len(escape)
     if len(letters) < 2:
@@ -194,10 +192,10 @@ def _backslash(escape: str, start: int) -> list[tuple[int, int, str]]:
     return [(start, end, chr(min(int(letters[1:].strip("{}"), 16), 0x10FFFF)))]
 
 
-def _percent(run: str, start: int) -> list[tuple[int, int, str]]:
+def _percent(run: str, start: int) -> list[Change]:
     octets = [(int(m[1], 16), start + m.start(), start + m.end()) for m in _BYTE.finditer(run)]
     raw = bytes(octet for octet, _, _ in octets)
-    found: list[tuple[int, int, str]] = []
+    found: list[Change] = []
     at = 0
     while at < len(raw):
         width = 1 if raw[at] < 0xC0 else 2 if raw[at] < 0xE0 else 3 if raw[at] < 0xF0 else 4
@@ -209,9 +207,9 @@ def _percent(run: str, start: int) -> list[tuple[int, int, str]]:
     return found
 
 
-def _units(run: str, start: int) -> list[tuple[int, int, str]]:
+def _units(run: str, start: int) -> list[Change]:
     units = [(int(m[1], 16), start + m.start(), start + m.end()) for m in _UNIT.finditer(run)]
-    found: list[tuple[int, int, str]] = []
+    found: list[Change] = []
     for unit, first, last in units:
         if found and 0xDC00 <= unit < 0xE000 and "\ud800" <= found[-1][2] < "\udc00":
             high = ord(found[-1][2]) - 0xD800
@@ -223,22 +221,6 @@ def _units(run: str, start: int) -> list[tuple[int, int, str]]:
 
 
 _DECODERS = MappingProxyType({"&": _entity, "%": _percent, "\\": _backslash})
-
-
-def _apply(text: str, changes: list[tuple[int, int, str]]) -> tuple[str, _Layer] | None:
-    if not changes:
-        return None
-    pieces: list[str] = []
-    edits: list[Edit] = []
-    done = length = 0
-    for start, end, plain in changes:
-        pieces += (text[done:start], plain)
-        length += start - done
-        edits.append((length, length + len(plain), start, end))
-        length += len(plain)
-        done = end
-    pieces.append(text[done:])
-    return "".join(pieces), _Layer(tuple(edit[0] for edit in edits), tuple(edits))
 
 
 _BREAKS = compile_late("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -403,19 +385,13 @@ def drop_invisible(text: str) -> str:
     if not _UNUSUAL.search(text):
         return text
     text = _BREAKS.sub("\n", text)
+    text = _INVISIBLE.sub("", text)
     characters = set(text)
-    if any(map(_is_invisible, characters)):
-        text = _INVISIBLE.sub("", text)
     if not characters.isdisjoint("\ufe0e\ufe0f"):
         text = _STRAY_SELECTOR.sub("", text)
     if not characters.isdisjoint("\u200c\u200d"):
         text = _STRAY_JOINER.sub("", text)
     return text if characters.isdisjoint(_PLAIN) else text.translate(_TO_PLAIN)
-
-
-@lru_cache(maxsize=4096)
-def _is_invisible(char: str) -> bool:
-    return bool(_INVISIBLE.match(char))
 
 
 def _neutralise(text: str) -> str:

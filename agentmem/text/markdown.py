@@ -162,16 +162,14 @@ def plain_blocks(text: str) -> Iterator[Block]:
                 opened.indent = max(opened.indent, 1)  # past a blank line only indented text joins
             continue
         item = _ITEM.match(line.text)
-        if item and (opened is None or opened.kind == "text" or len(item.group(1)) < opened.indent):
-            if opened is not None:
-                yield Block(opened.start, opened.end, opened.kind)
-            opened = _Open("item", line, _item_indent(item))
-        elif opened is not None and (opened.kind == "text" or _width(line.text) >= opened.indent):
-            opened.take(line)
-        else:
-            if opened is not None:
-                yield Block(opened.start, opened.end, opened.kind)
-            opened = _Open("text", line)
+        if opened is not None:
+            in_text = opened.kind == "text"
+            inside = in_text or _width(line.text) >= opened.indent
+            if inside and not (item and (in_text or len(item.group(1)) < opened.indent)):
+                opened.take(line)
+                continue
+            yield Block(opened.start, opened.end, opened.kind)
+        opened = _Open("item", line, _item_indent(item)) if item else _Open("text", line)
     if opened is not None:
         yield Block(opened.start, opened.end, opened.kind)
 

@@ -53,30 +53,23 @@ def require_message(message: object, name: str = "message") -> Message:
             f"{name}.role", role, "is not a known role", remedy=f"Use one of: {', '.join(ROLES)}."
         )
     content = message.get("content")
-    if content is None:
-        if role != "assistant" and not message.get("images"):
-            raise InvalidMessage(
-                f"{name}.content",
-                content,
-                f"is missing on a {role} message",
-                remedy="Pass '' for an empty text.",
-            )
-    elif isinstance(content, str):
-        require_text(content, f"{name}.content")
-    elif not isinstance(content, list | tuple) or not all(
-        isinstance(part, str | Mapping) for part in content
-    ):
+    if content is None and role != "assistant" and not message.get("images"):
+        problem = f"is missing on a {role} message"
+        raise InvalidMessage(
+            f"{name}.content", content, problem, remedy="Pass '' for an empty text."
+        )
+    parts = (content or "",) if isinstance(content, str | None) else content
+    if not is_list(parts) or not all(isinstance(part, str | Mapping) for part in parts):
         raise InvalidMessage(
             f"{name}.content",
             content,
             "is neither a text nor a list of parts",
             remedy="Pass a str, or a list of dicts that each have a type.",
         )
-    else:
-        for part in content:
-            text = part if isinstance(part, str) else part.get("text")
-            if isinstance(text, str):
-                require_text(text, f"{name}.content")
+    for part in parts:
+        text = part if isinstance(part, str) else part.get("text")
+        if isinstance(text, str):
+            require_text(text, f"{name}.content")
     return message
 
 
@@ -138,12 +131,19 @@ def call_ids(message: Message) -> tuple[str, ...]:
     """The ids of the tool calls an assistant message makes."""
     if message.get("role") != "assistant":
         return ()
-    ids: list[object] = [call.get("id") for call in _mappings(message.get("tool_calls"))]
+    ids = [call.get("id") for call in _mappings(message.get("tool_calls"))]
+    return _ids(ids, message, "tool_use", "id", "toolUse")
+
+
+def _ids(
+    ids: list[object], message: Message, kind: str, key: str, other_kind: str
+) -> tuple[str, ...]:
+    """`ids` and those in the parts of one kind, as Anthropic writes it or as Bedrock does."""
     for part in parts_of(message):
-        if part.get("type") == "tool_use":
-            ids.append(part.get("id"))
-        elif isinstance(part.get("toolUse"), Mapping):
-            ids.append(part["toolUse"].get("toolUseId"))
+        if part.get("type") == kind:
+            ids.append(part.get(key))
+        elif isinstance(part.get(other_kind), Mapping):
+            ids.append(part[other_kind].get("toolUseId"))
     return tuple(i for i in ids if isinstance(i, str) and i)
 
 
@@ -158,15 +158,8 @@ def makes_calls(message: Message) -> bool:
 
 def result_ids(message: Message) -> tuple[str, ...]:
     """The ids of the tool calls that this message answers."""
-    ids: list[object] = []
-    if message.get("role") in RESULT_ROLES:
-        ids.append(message.get("tool_call_id"))
-    for part in parts_of(message):
-        if part.get("type") == "tool_result":
-            ids.append(part.get("tool_use_id"))
-        elif isinstance(part.get("toolResult"), Mapping):
-            ids.append(part["toolResult"].get("toolUseId"))
-    return tuple(i for i in ids if isinstance(i, str) and i)
+    ids = [message.get("tool_call_id")] if message.get("role") in RESULT_ROLES else []
+    return _ids(ids, message, "tool_result", "tool_use_id", "toolResult")
 
 
 def is_result(message: Message) -> bool:
@@ -237,7 +230,6 @@ class ModelAnswer:
     tool_calls: tuple[Mapping[str, Any], ...] = ()
     usage: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     model: str = ""
-    finish_reason: str = ""
 
     @property
     def message(self) -> dict[str, Any]:
@@ -268,7 +260,6 @@ def read_reply(response: Any) -> ModelAnswer:
         ),
         usage=read_mapping(get(response, "usage")),
         model=str(get(response, "model") or ""),
-        finish_reason=str(get(choice, "finish_reason") or ""),
     )
 
 
@@ -280,7 +271,6 @@ class ReplyParts:
         self._calls: dict[int, dict[str, Any]] = {}
         self._usage: Mapping[str, Any] = EMPTY
         self._model = ""
-        self._finish = ""
 
     def add(self, chunk: Any) -> str:
         """Take one chunk in; gives the text it added."""
@@ -296,7 +286,6 @@ class ReplyParts:
             return ""
         if get(choices[0], "index") not in (0, None):
             return ""
-        self._finish = str(get(choices[0], "finish_reason") or self._finish)
         delta = get(choices[0], "delta") or get(choices[0], "message")
         text = message_text(delta)
         if text:
@@ -329,7 +318,6 @@ class ReplyParts:
             ),
             usage=self._usage,
             model=self._model,
-            finish_reason=self._finish,
         )
 
 

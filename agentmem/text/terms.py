@@ -41,8 +41,6 @@ _KEPT_CHARACTERS = 2_000
 _CACHED_WORDS = 1 << 17
 _MOST_COUNTED = 65_535
 _HASH_BYTES = 8
-_TOGETHER = 8
-"""From this many texts on they are counted together: fewer are not worth the arrays."""
 
 # Han, kana, Hangul, Thai, Lao, Myanmar, Khmer: no spaces between words, so pairs of characters.
 _UNSPACED = (
@@ -113,8 +111,7 @@ def hash_terms(text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
 
 def pack_terms(texts: Sequence[str]) -> list[tuple[bytes, bytes, int]]:
     """What `hash_terms` gives for each text as little-endian bytes, and the row's length."""
-    found = [_hash_tokens(text) for text in texts]
-    return _count_together(found) if len(found) >= _TOGETHER else [_count(d) for d in found]
+    return [_count(_hash_tokens(text)) for text in texts]
 
 
 def _count(hashes: bytes) -> tuple[bytes, bytes, int]:
@@ -123,38 +120,6 @@ def _count(hashes: bytes) -> tuple[bytes, bytes, int]:
     counts = [min(counted[number], _MOST_COUNTED) for number in order]
     size = len(order)
     return struct.pack(f"<{size}Q", *order), struct.pack(f"<{size}H", *counts), sum(counts)
-
-
-def _count_together(found: list[bytes]) -> list[tuple[bytes, bytes, int]]:
-    """The same for many, sorted and counted at once."""
-    import numpy as np
-
-    hashes = np.frombuffer(b"".join(found), "<u8")
-    sizes = np.array([len(data) for data in found], dtype=np.int64) // _HASH_BYTES
-    rows = np.repeat(np.arange(len(found)), sizes)
-    order = np.lexsort((hashes, rows))
-    hashes = hashes[order]  # the rows stay as they are: each keeps its own
-    new = np.ones(len(hashes), dtype=bool)
-    new[1:] = (hashes[1:] != hashes[:-1]) | (rows[1:] != rows[:-1])
-    firsts = np.flatnonzero(new)
-    counts = np.minimum(np.diff(firsts, append=len(hashes)), _MOST_COUNTED)
-    distinct = np.bincount(rows[firsts], minlength=len(found))
-    lengths = np.bincount(rows[firsts], weights=counts, minlength=len(found))
-    packed, packed_counts = hashes[firsts].tobytes(), counts.astype("<u2").tobytes()
-    ends = np.cumsum(distinct)
-    return [
-        (
-            packed[_HASH_BYTES * first : _HASH_BYTES * end],
-            packed_counts[2 * first : 2 * end],
-            length,
-        )
-        for first, end, length in zip(
-            (ends - distinct).tolist(),
-            ends.tolist(),
-            lengths.astype(np.int64).tolist(),
-            strict=True,
-        )
-    ]
 
 
 def _hash_tokens(text: str) -> bytes:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -26,9 +25,9 @@ from agentmem.base.errors import (
     MediaWarning,
     UnknownModelWarning,
 )
-from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
-from agentmem.base.types import BEGIN_LINE, BOUNDARY_CHARACTERS, Message
+from agentmem.base.types import Message
+from agentmem.text.messages import ROLES
 from agentmem.tokens.encodings import (
     CUT_TOKENS,
     LONGEST_RUN_CHARACTERS,
@@ -42,7 +41,6 @@ from agentmem.tokens.litellm import listed_limits
 from agentmem.tokens.media import Media, estimate_media
 from agentmem.tokens.messages import (
     MESSAGE_TOKENS,
-    ROLES,
     count_message,
     count_messages,
     plain_message,
@@ -116,8 +114,7 @@ class Correction:
 
     def as_dict(self) -> dict[str, float | int]:
         """The same as plain JSON values."""
-        counts = {name: getattr(self, name) for name in _COUNTS}
-        return {"ratio": self.ratio, **counts}
+        return asdict(self)
 
 
 def observe(
@@ -132,13 +129,18 @@ def observe(
     or infinite numbers, and ratios outside 0.2 to 5. A request that was not
     `taken` says nothing of what the window holds.
     """
-    if not _is_count(estimated) or not _is_count(actual):
-        return _ignoring(correction)
-    ratio = float(actual) / float(estimated)
+    sound = _is_count(estimated) and _is_count(actual)
+    ratio = float(actual) / float(estimated) if sound else math.inf
     if not LEAST_RATIO <= ratio <= MOST_RATIO:
-        return _ignoring(correction)
-    if taken:
-        correction = _taken(correction, int(actual))
+        return replace(correction, ignored=correction.ignored + 1)
+    if taken and int(actual) > correction.worked:  # older limits below it are gone
+        tokens = int(actual)
+        correction = replace(
+            correction,
+            worked=tokens,
+            window=0 if tokens > correction.window else correction.window,
+            refused=0 if tokens >= correction.refused else correction.refused,
+        )
     calls = correction.calls + 1
     weight = 1 / min(calls, RECENT_CALLS)
     surprise = math.log(ratio / correction.ratio)
@@ -170,18 +172,6 @@ def refuse(
     return replace(correction, refused=refused, worked=min(correction.worked, refused), window=0)
 
 
-def _taken(correction: Correction, tokens: int) -> Correction:
-    """`correction` after a request of `tokens` was taken; older limits below it are gone."""
-    if tokens <= correction.worked:
-        return correction
-    return replace(
-        correction,
-        worked=tokens,
-        window=0 if tokens > correction.window else correction.window,
-        refused=0 if tokens >= correction.refused else correction.refused,
-    )
-
-
 def correction_from(state: Mapping[str, Any]) -> Correction:
     """The correction that `as_dict` wrote."""
     if not isinstance(state, Mapping) or set(state) - {"ratio", *_COUNTS}:
@@ -192,16 +182,10 @@ def correction_from(state: Mapping[str, Any]) -> Correction:
 
 
 def _is_count(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
     try:
-        return math.isfinite(value) and value > 0
-    except OverflowError:  # an int no float can hold
+        return require_number(value, "tokens") > 0
+    except InvalidInput:
         return False
-
-
-def _ignoring(correction: Correction) -> Correction:
-    return replace(correction, ignored=correction.ignored + 1)
 
 
 CACHED_TEXTS = 8_192
@@ -211,92 +195,36 @@ CLAUDE_TOOL_PROMPT_TOKENS = 346
 LEAST_TRUSTED_RATIO = 0.8
 """Some providers leave what they cached out of a prompt's count; the window is no larger for it."""
 _KEPT_CHARACTERS = 512
-_FEW_PARTS = 64
-_CODED = BEGIN_LINE.partition(" {boundary}")[0]
-_CODED_LINE = compile_late(
-    rf"({re.escape(_CODED)})( [0-9a-f]{{{BOUNDARY_CHARACTERS}}})( .*)", re.DOTALL
-)
 DIGITS = ", digit by digit"
-_CUT_BEFORE_TAGS = frozenset({"o200k_base", "cl100k_base"})
 
 
 class CachedCounter:
     """A counter that remembers its last answers; safe from several threads.
 
     Long texts are remembered by their hash, so that the cache stays small.
-    With `by_elements` a text is counted as the sum of what stands between a
-    line's end and a tag, so that the parts of a block are counted once and the
-    block is their sum; only for encodings that cut there anyway. The code in a
-    block's first and last line is a part of its own.
     """
 
-    def __init__(
-        self, count: TokenCounter, *, size: int = CACHED_TEXTS, by_elements: bool = False
-    ) -> None:
+    def __init__(self, count: TokenCounter, *, size: int = CACHED_TEXTS) -> None:
         self._count = count
-        self._by_elements = by_elements
         self._size = require_count(size, "size", least=1)
         self._known: dict[str | bytes, int] = {}
         self._lock = threading.Lock()
 
     def __call__(self, text: str, /) -> int:
-        require_text(text, "text")
-        parts = elements_of(text) if self._by_elements and "\n<" in text else (text,)
-        if len(parts) <= _FEW_PARTS:  # they are sooner looked up than the whole is hashed
-            return self._counted(parts)
-        key = _key(text)
+        key: str | bytes = require_text(text, "text")
+        if len(text) > _KEPT_CHARACTERS:
+            key = hashlib.blake2b(text.encode("utf-8"), digest_size=24).digest()
         tokens = self._known.get(key)
         if tokens is None:
-            tokens = self._counted(parts)
-            self._keep(key, tokens)
+            tokens = self._count(text)
+            with self._lock:
+                self._known[key] = tokens
+                while len(self._known) > self._size:  # the one counted first makes room
+                    del self._known[next(iter(self._known))]
         return tokens
-
-    def _counted(self, texts: Sequence[str]) -> int:
-        """The tokens of all of them together."""
-        known, total = self._known, 0
-        for text in texts:
-            key = _key(text)
-            tokens = known.get(key)
-            if tokens is None:
-                tokens = self._count(text)
-                self._keep(key, tokens)
-            total += tokens
-        return total
-
-    def _keep(self, key: str | bytes, tokens: int) -> None:
-        with self._lock:
-            self._known[key] = tokens
-            while len(self._known) > self._size:  # the one counted first makes room
-                del self._known[next(iter(self._known))]
 
     def __len__(self) -> int:
         return len(self._known)
-
-
-def _key(text: str) -> str | bytes:
-    if len(text) <= _KEPT_CHARACTERS:
-        return text
-    return hashlib.blake2b(text.encode("utf-8"), digest_size=24).digest()
-
-
-def elements_of(text: str) -> list[str]:
-    """A text cut before every tag that begins a line, after one that such a line ends with,
-    and around the code of a block's lines: what stands in a source is one part, its tag another.
-
-    All are places where a word ends for the encodings that are counted so.
-    """
-    first, *rest = text.split("\n<")
-    lines = [f"{first}\n", *(f"<{part}\n" for part in rest[:-1]), f"<{rest[-1]}"]
-    parts: list[str] = []
-    for line in lines:
-        end = line.find(">\n") + 2
-        if 1 < end < len(line) and line[end] not in "\r\n/":
-            parts += (line[:end], line[end:])
-        elif line.startswith(_CODED) and (coded := _CODED_LINE.fullmatch(line)):
-            parts += coded.groups()
-        else:
-            parts.append(line)
-    return parts
 
 
 class Corrections:
@@ -394,8 +322,6 @@ class Tokenizer:
         count, self.counted_with, self.exact = counter(self.model)
         self._count = count
         self._at_most = _bound_for(self.counted_with)
-        self._framed: dict[str, int] = {}
-        """What a message without a text costs, by its role."""
 
     @property
     def window_known(self) -> bool:
@@ -431,12 +357,6 @@ class Tokenizer:
 
     def count_message(self, message: Message, *, warn: bool = True) -> int:
         """The tokens one message adds to a request."""
-        plain = plain_message(message)
-        if plain is not None:  # nearly all are, and a long history has many of them
-            framed = self._framed.get(plain[0])
-            if framed is None:
-                framed = self._framed[plain[0]] = MESSAGE_TOKENS + self._count(plain[0])
-            return framed + self._count(plain[1])
         media = self.count_media if warn else self._media_tokens
         return count_message(message, count=self._count, count_media=media)
 
@@ -534,11 +454,10 @@ def _adjusted(
 ) -> tuple[CachedCounter, str]:
     """The counter of an encoding, for a model whose vocabulary is only like it, and its name."""
     digits, factor = adjustment_of(model)
-    whole = name in _CUT_BEFORE_TAGS and factor == 1.0
     if digits or factor != 1.0:
         count = adjusted(count, encoding, digits=digits, factor=factor)
         name += f"{' × ' + format(factor, 'g') if factor != 1.0 else ''}{DIGITS * digits}"
-    return _shared(name, count, by_elements=whole), name
+    return _shared(name, count), name
 
 
 def _bound_for(counted_with: str) -> Callable[[str], int]:
@@ -573,7 +492,7 @@ _counters: dict[str, CachedCounter] = {}
 _counters_lock = threading.Lock()
 
 
-def _shared(name: str, count: TokenCounter, *, by_elements: bool = False) -> CachedCounter:
+def _shared(name: str, count: TokenCounter) -> CachedCounter:
     """One cache for all models that count alike."""
     with _counters_lock:
-        return _counters.setdefault(name, CachedCounter(count, by_elements=by_elements))
+        return _counters.setdefault(name, CachedCounter(count))

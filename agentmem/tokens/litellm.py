@@ -116,11 +116,14 @@ def _limits(entry: object) -> ModelLimits | None:
 
 
 @contextlib.contextmanager
-def environment(**values: str) -> Iterator[None]:
-    """Set environment variables for a moment; one thread at a time."""
+def environment(**values: str | None) -> Iterator[None]:
+    """Set environment variables for a moment; one thread at a time.
+
+    With `None` one is left as it is; what is set in that moment is put back too.
+    """
     with _environment:
         before = {name: os.environ.get(name) for name in values}
-        os.environ.update(values)
+        os.environ.update({name: value for name, value in values.items() if value is not None})
         try:
             yield
         finally:
@@ -144,8 +147,8 @@ def import_litellm(purpose: str = "Asking a model by its name") -> Any:
     loaded = sys.modules.get("litellm")
     if loaded is not None and hasattr(loaded, "completion"):
         return loaded
-    cache = os.environ.get("TIKTOKEN_CACHE_DIR")
-    with environment(LITELLM_LOCAL_MODEL_COST_MAP="True"), warnings.catch_warnings():
+    quiet = environment(LITELLM_LOCAL_MODEL_COST_MAP="True", TIKTOKEN_CACHE_DIR=None)
+    with quiet, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             import litellm
@@ -153,11 +156,6 @@ def import_litellm(purpose: str = "Asking a model by its name") -> Any:
             if error.name != "litellm":
                 raise
             raise MissingExtra("litellm", extra="litellm", purpose=purpose) from None
-        finally:
-            if cache is None:
-                os.environ.pop("TIKTOKEN_CACHE_DIR", None)
-            else:
-                os.environ["TIKTOKEN_CACHE_DIR"] = cache
     litellm.disable_hf_tokenizer_download = True
     litellm.suppress_debug_info = True
     litellm.telemetry = False

@@ -34,6 +34,8 @@ _PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 # Start-of-frame markers; C4, C8 and CC between them are tables.
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+# Markers without a length: fill bytes, and those of restarts and the beginning.
+_JPEG_ALONE = frozenset({0xFF, 0x01, *range(0xD0, 0xD9)})
 _MP3_KBIT = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _SVG = re.compile(rb"<svg\b[^>]*>", re.IGNORECASE)
 _SVG_SIDE = re.compile(rb"\b(width|height)\s*=\s*[\"']\s*([0-9]{1,9})(?:\.[0-9]*)?(?:px)?\s*[\"']")
@@ -95,11 +97,9 @@ def image_size(source: str | bytes) -> tuple[int, int] | None:
 def _image_size(data: bytes) -> tuple[int, int] | None:
     try:
         if data[:8] == b"\x89PNG\r\n\x1a\n" and data[12:16] == b"IHDR":
-            width, height = struct.unpack(">II", data[16:24])
-            return width, height
+            return _pair(">II", data, 16)
         if data[:4] == b"GIF8":
-            width, height = struct.unpack("<HH", data[6:10])
-            return width, height
+            return _pair("<HH", data, 6)
         if data[:2] == b"BM":
             return _bmp_size(data)
         if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
@@ -113,12 +113,14 @@ def _image_size(data: bytes) -> tuple[int, int] | None:
         return None
 
 
+def _pair(form: str, data: bytes, at: int) -> tuple[int, int]:
+    one, other = struct.unpack_from(form, data, at)
+    return one, other
+
+
 def _bmp_size(data: bytes) -> tuple[int, int]:
-    (header,) = struct.unpack("<I", data[14:18])
-    if header == 12:
-        width, height = struct.unpack("<HH", data[18:22])
-        return width, height
-    width, height = struct.unpack("<ii", data[18:26])
+    is_old = int.from_bytes(data[14:18], "little") == 12
+    width, height = _pair("<HH" if is_old else "<ii", data, 18)
     return abs(width), abs(height)  # a negative height means top-down rows
 
 
@@ -132,7 +134,7 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
         (bits,) = struct.unpack("<I", data[21:25])
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
     if kind == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
-        width, height = struct.unpack("<HH", data[26:30])
+        width, height = _pair("<HH", data, 26)
         return width & 0x3FFF, height & 0x3FFF
     return None
 
@@ -143,29 +145,21 @@ def _jpeg_size(data: bytes) -> tuple[int, int] | None:
         if data[at] != 0xFF:
             return None
         marker = data[at + 1]
-        if marker == 0xFF:  # fill bytes
-            at += 1
-            continue
-        if marker == 0x01 or 0xD0 <= marker <= 0xD8:
-            at += 2
+        if marker in _JPEG_ALONE:
+            at += 1 if marker == 0xFF else 2
             continue
         if marker in (0xD9, 0xDA):
             return None
         (length,) = struct.unpack(">H", data[at + 2 : at + 4])
         if marker in _JPEG_FRAMES:
-            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
-            return width, height
+            return _pair(">HH", data, at + 5)[::-1]
         at += 2 + max(length, 2)
     return None
 
 
 def _heif_size(data: bytes) -> tuple[int, int] | None:
-    sizes: list[tuple[int, int]] = []
-    at = data.find(b"ispe")
-    while at >= 0 and at + 16 <= len(data):
-        width, height = struct.unpack(">II", data[at + 8 : at + 16])
-        sizes.append((width, height))
-        at = data.find(b"ispe", at + 4)
+    places = (match.start() + 8 for match in re.finditer(b"ispe", data))
+    sizes = [_pair(">II", data, at) for at in places if at + 8 <= len(data)]
     return max(sizes, key=lambda s: s[0] * s[1], default=None)
 
 
@@ -296,7 +290,9 @@ def media_of(part: Mapping[str, Any]) -> Media | None:
 
 
 def estimate_media(media: Media, model: str) -> MediaEstimate:
-    """What `media` cost with `model`."""
+    """What `media` cost with `model`: an image by its size, a recording that the model hears by
+    its length, a video at one frame a second, a PDF by its pages where they stand in the open."""
+    family, is_gemini_3 = family_of(model), _GEMINI_3.search(canonical(model))
     if media.kind == "image":
         return estimate_image(
             model,
@@ -305,11 +301,17 @@ def estimate_media(media: Media, model: str) -> MediaEstimate:
             data=media.source,
             detail=media.detail,
         )
+    if media.kind == "document":
+        gemini_tokens = GEMINI_3_PAGE_TOKENS if is_gemini_3 else GEMINI_PAGE_TOKENS
+        page_tokens = gemini_tokens if family == "gemini" else PAGE_TOKENS
+        pages, warning = _pages(media.source)
+        return MediaEstimate(tokens=page_tokens * pages, warning=warning)
+    length, warning = _seconds(media.seconds, media.source)
     if media.kind == "audio":
-        return estimate_audio(model, seconds=media.seconds, data=media.source)
-    if media.kind == "video":
-        return estimate_video(model, seconds=media.seconds, data=media.source)
-    return estimate_document(model, data=media.source)
+        per_second = {"openai": 10, "qwen": 25}.get(family, 32)
+    else:
+        per_second = 70 if is_gemini_3 else 263
+    return MediaEstimate(tokens=math.ceil(length * per_second - 1e-6), warning=warning)
 
 
 def estimate_image(
@@ -331,36 +333,13 @@ def estimate_image(
     return MediaEstimate(tokens=image_tokens(model, *size, detail=chosen), warning=warning)
 
 
-def estimate_audio(model: str, *, seconds: object = None, data: str | bytes = "") -> MediaEstimate:
-    """The tokens of a recording that the model hears."""
-    length, warning = _seconds(seconds, data)
-    per_second = {"openai": 10, "qwen": 25}.get(family_of(model), 32)
-    return MediaEstimate(tokens=_up(length * per_second), warning=warning)
-
-
-def estimate_video(model: str, *, seconds: object = None, data: str | bytes = "") -> MediaEstimate:
-    """The tokens of a video at one frame a second."""
-    length, warning = _seconds(seconds, data)
-    per_second = 70 if _GEMINI_3.search(canonical(model)) else 263
-    return MediaEstimate(tokens=_up(length * per_second), warning=warning)
-
-
-def estimate_document(model: str, *, data: str | bytes = "") -> MediaEstimate:
-    """The tokens of a PDF by its number of pages, where that stands in the open."""
-    page_tokens = PAGE_TOKENS
-    if family_of(model) == "gemini":
-        is_3 = _GEMINI_3.search(canonical(model))
-        page_tokens = GEMINI_3_PAGE_TOKENS if is_3 else GEMINI_PAGE_TOKENS
+def _pages(data: str | bytes) -> tuple[int, str | None]:
     if not data or is_link(data):
-        return MediaEstimate(tokens=page_tokens)
-    whole = b""
-    for opening in openings(data):
-        whole = opening
+        return 1, None
+    *_, whole = openings(data)
     if whole[:5] != b"%PDF-":
-        return MediaEstimate(
-            tokens=page_tokens, warning="The document is not a PDF; it was counted as one page."
-        )
-    return MediaEstimate(tokens=page_tokens * max(1, len(_PAGE.findall(whole))))
+        return 1, "The document is not a PDF; it was counted as one page."
+    return max(1, len(_PAGE.findall(whole))), None
 
 
 def is_link(source: str | bytes) -> bool:
@@ -374,22 +353,20 @@ def is_link(source: str | bytes) -> bool:
 def _size(width: object, height: object, data: str | bytes) -> tuple[tuple[int, int], str | None]:
     default = (DEFAULT_SIDE_PIXELS, DEFAULT_SIDE_PIXELS)
     counted = f"it was counted as {DEFAULT_SIDE_PIXELS:,} x {DEFAULT_SIDE_PIXELS:,}."
-    if width is not None or height is not None:
-        sides = _side(width), _side(height)
-        if sides[0] and sides[1]:
-            return (sides[0], sides[1]), None
-        return default, f"An image cannot be {_shown(width)} x {_shown(height)} pixels; {counted}"
-    if is_link(data):
-        return default, None
-    if not data:
-        return default, f"An image has neither size nor data; {counted}"
-    found = image_size(data)
-    if found is None:
-        return default, f"The image data could not be read; {counted}"
-    sides = _side(found[0]), _side(found[1])
-    if not (sides[0] and sides[1]):
-        return default, f"The image says it is {found[0]} x {found[1]} pixels; {counted}"
-    return (sides[0], sides[1]), None
+    if width is None and height is None:
+        if is_link(data):
+            return default, None
+        if not data:
+            return default, f"An image has neither size nor data; {counted}"
+        found = image_size(data)
+        if found is None:
+            return default, f"The image data could not be read; {counted}"
+        width, height = found
+        problem = f"The image says it is {width} x {height} pixels"
+    else:
+        problem = f"An image cannot be {_shown(width)} x {_shown(height)} pixels"
+    across, down = _side(width), _side(height)
+    return ((across, down), None) if across and down else (default, f"{problem}; {counted}")
 
 
 def _side(value: object) -> int | None:
@@ -414,10 +391,6 @@ def _seconds(seconds: object, data: str | bytes) -> tuple[float, str | None]:
     if not number or not 0 <= cast(float, seconds) < math.inf:
         return DEFAULT_SECONDS, f"A recording cannot be {_shown(seconds)} seconds long; {counted}"
     return min(float(min(cast(float, seconds), LONGEST_SECONDS)), LONGEST_SECONDS), None
-
-
-def _up(tokens: float) -> int:
-    return math.ceil(tokens - 1e-6)
 
 
 def _shown(value: object) -> str:

@@ -16,6 +16,7 @@ from agentmem.base.checks import require_text
 from agentmem.base.errors import InvalidMessage
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Message
+from agentmem.text.messages import ROLES, require_message
 from agentmem.tokens.media import Media, media_of
 
 # ----------------------------------------------------------------------------
@@ -144,7 +145,6 @@ NAME_TOKENS = 1
 ANSWER_TOKENS = 3
 CALL_TOKENS = 6
 TOOLS_TOKENS = 9
-ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 MediaCounter = Callable[[Media], int]
 
@@ -177,18 +177,8 @@ def count_messages(
 
 def count_message(message: Message, *, count: TokenCounter, count_media: MediaCounter) -> int:
     """The tokens one message adds to a request."""
-    if not isinstance(message, Mapping):
-        raise InvalidMessage(
-            "message", message, "is not a dict", remedy="Pass {'role': 'user', 'content': …}."
-        )
-    role = message.get("role")
-    if not isinstance(role, str) or role not in ROLES:
-        raise InvalidMessage(
-            "role", role, "is not a known role", remedy=f"Use one of: {', '.join(ROLES)}."
-        )
+    role = require_message(message)["role"]
     total = MESSAGE_TOKENS + count(role)
-    if plain := plain_message(message):
-        return total + count(require_text(plain[1], "content"))
     name = message.get("name")
     if name is not None:
         total += NAME_TOKENS + count(_text(name, "name"))
@@ -199,22 +189,12 @@ def count_message(message: Message, *, count: TokenCounter, count_media: MediaCo
     for key in ("refusal", "reasoning_content"):
         if message.get(key) is not None:
             total += count(_text(message[key], key))
-    content = message.get("content")
-    if content is not None:
-        try:
-            return total + _count_content(content, count, count_media)
-        except RecursionError as error:
-            raise InvalidMessage(
-                "content", role, "is nested too deeply in a message of", remedy="Flatten it."
-            ) from error
-    if role != "assistant":  # whose message may be a tool call, a refusal, or nothing at all
+    try:
+        return total + _count_content(message.get("content") or "", count, count_media)
+    except RecursionError as error:
         raise InvalidMessage(
-            "content",
-            dict(message),
-            "is missing",
-            remedy="Pass a text or a list of parts; only an assistant may say nothing.",
-        )
-    return total
+            "content", role, "is nested too deeply in a message of", remedy="Flatten it."
+        ) from error
 
 
 def plain_message(message: Message) -> tuple[str, str] | None:

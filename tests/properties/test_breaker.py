@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agentmem.base.guards import Breaker, BreakerDecision, BreakerSettings, allow, fail, succeed
+from agentmem.base.guards import Breaker, BreakerDecision, BreakerSettings, allow, report
 from agentmem.testing import ManualClock
 
 
@@ -52,33 +52,33 @@ class BreakerMachine(RuleBasedStateMachine):
             if self.trial is None
             else self.settings.trial_timeout_seconds
         )
-        assert decision.allowed == (decision.ticket is not None)
-        if decision.permission == "call":
+        if decision.ticket is None:
+            assert self.tripped
+            assert waited < limit
+            assert 0 < decision.retry_after_seconds <= limit
+        elif self.breaker.state == "closed":
             assert not self.tripped
             self.current.append(decision)
             self.running.append(decision)
-        elif decision.permission == "trial":
+        else:
             assert self.tripped
             assert waited >= limit
             self.trial = decision
             self.since = self.clock.now()
             self.running.append(decision)
-        else:
-            assert self.tripped
-            assert waited < limit
-            assert 0 < decision.retry_after_seconds <= limit
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), worked=st.booleans())
     def report(self, data: st.DataObject, worked: bool) -> None:
         decision = self.running.pop(data.draw(st.integers(0, len(self.running) - 1)))
         assert decision.ticket is not None
-        if worked:
-            self.breaker = succeed(self.breaker, decision.ticket)
-        else:
-            self.breaker = fail(
-                self.breaker, decision.ticket, self.clock.now(), settings=self.settings
-            )
+        self.breaker = report(
+            self.breaker,
+            decision.ticket,
+            self.clock.now(),
+            failed=not worked,
+            settings=self.settings,
+        )
         if decision is self.trial:
             self.trial = None
             self.tripped = not worked
@@ -115,7 +115,7 @@ class BreakerMachine(RuleBasedStateMachine):
         now = self.clock.now()
         _, breaker = allow(self.breaker, now, settings=self.settings)
         decision, _ = allow(breaker, now + timedelta(seconds=wait), settings=self.settings)
-        assert decision.allowed
+        assert decision.ticket is not None
 
 
 TestBreaker = BreakerMachine.TestCase
@@ -124,10 +124,10 @@ TestBreaker = BreakerMachine.TestCase
 def test_many_askers_at_once_get_one_trial() -> None:
     """Several threads ask in the half-open moment; the lock of the shell makes it a sequence."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    breaker = Breaker(state="open", failures=3, opened_at=start, ticket=1)
+    breaker = Breaker(state="open", failures=3, since=start, ticket=1)
     granted = []
     for _ in range(50):
         decision, breaker = allow(breaker, start + timedelta(seconds=300))
-        granted.append(decision.permission)
-    assert granted.count("trial") == 1
-    assert granted.count("refuse") == 49
+        granted.append(decision.ticket)
+    assert granted.count(2) == 1
+    assert granted.count(None) == 49

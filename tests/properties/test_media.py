@@ -9,12 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.tokens.media import (
+    Media,
     MediaEstimate,
-    estimate_audio,
-    estimate_document,
     estimate_image,
     estimate_media,
-    estimate_video,
     image_size,
     media_of,
     recording_seconds,
@@ -70,10 +68,13 @@ def test_broken_media_never_raise(
     assert plausible(estimate)
     if image_size(data) is None:
         assert estimate.warning is not None
-    for sound in (estimate_audio(model, data=data), estimate_video(model, data=data)):
+    for sound in (
+        estimate_media(Media(kind="audio", source=data), model),
+        estimate_media(Media(kind="video", source=data), model),
+    ):
         assert sound.tokens >= 0
         assert sound.warning is None or sound.tokens > 0
-    assert estimate_document(model, data=data).tokens > 0
+    assert estimate_media(Media(kind="document", source=data), model).tokens > 0
 
 
 @given(text=texts())

@@ -70,10 +70,6 @@ def test_it_is_read_back() -> None:
     assert parse_context(text, secret=SECRET) == BLOCK == clean(BLOCK)
 
 
-def test_tokens_are_not_part_of_a_block_s_identity() -> None:
-    assert ContextBlock(total_tokens=5) == ContextBlock()
-
-
 def test_what_was_found_defaults_to_what_is_shown() -> None:
     assert ContextBlock(related_knowledge=BLOCK.related_knowledge).total_found == 1
 

@@ -10,11 +10,9 @@ import pytest
 from agentmem.base.errors import MediaWarning
 from agentmem.tokens.counter import Tokenizer
 from agentmem.tokens.media import (
-    estimate_audio,
-    estimate_document,
+    Media,
     estimate_image,
     estimate_media,
-    estimate_video,
     image_size,
     media_of,
     recording_seconds,
@@ -133,16 +131,16 @@ def test_svg_in_a_plain_data_url() -> None:
 
 
 def test_sound_costs_by_the_second() -> None:
-    assert estimate_audio("gpt-4o-audio-preview", seconds=60).tokens == 600
-    assert estimate_audio("gemini-2.5-flash", seconds=60).tokens == 1_920
-    assert estimate_audio("qwen2-audio", seconds=4).tokens == 100
-    assert estimate_audio("gemini-2.5-flash", data=wav(2.5)).tokens == 80
-    assert estimate_audio("gpt-4o", seconds=float("nan")).warning is not None
+    assert estimate_media(Media(kind="audio", seconds=60), "gpt-4o-audio-preview").tokens == 600
+    assert estimate_media(Media(kind="audio", seconds=60), "gemini-2.5-flash").tokens == 1_920
+    assert estimate_media(Media(kind="audio", seconds=4), "qwen2-audio").tokens == 100
+    assert estimate_media(Media(kind="audio", source=wav(2.5)), "gemini-2.5-flash").tokens == 80
+    assert estimate_media(Media(kind="audio", seconds=float("nan")), "gpt-4o").warning is not None
 
 
 def test_video_costs_by_the_second() -> None:
-    assert estimate_video("gemini-2.0-flash", seconds=10).tokens == 2_630
-    assert estimate_video("gemini-3-pro", seconds=10).tokens == 700
+    assert estimate_media(Media(kind="video", seconds=10), "gemini-2.0-flash").tokens == 2_630
+    assert estimate_media(Media(kind="video", seconds=10), "gemini-3-pro").tokens == 700
 
 
 def test_a_streamed_wav_is_as_long_as_its_bytes() -> None:
@@ -159,9 +157,9 @@ def test_sound_in_a_message() -> None:
 
 def test_a_document_costs_by_the_page() -> None:
     pdf = b"%PDF-1.4\n" + b"<< /Type /Page /Parent 1 0 R >>\n" * 3 + b"<< /Type /Pages >>"
-    assert estimate_document("claude-3-5-sonnet", data=pdf).tokens == 9_000
-    assert estimate_document("gemini-2.0-flash", data=pdf).tokens == 774
-    assert estimate_document("gpt-4o", data=b"no pdf").warning is not None
+    assert estimate_media(Media(kind="document", source=pdf), "claude-3-5-sonnet").tokens == 9_000
+    assert estimate_media(Media(kind="document", source=pdf), "gemini-2.0-flash").tokens == 774
+    assert estimate_media(Media(kind="document", source=b"no pdf"), "gpt-4o").warning is not None
 
 
 def test_a_text_document_counts_its_text() -> None:

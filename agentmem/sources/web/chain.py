@@ -18,7 +18,7 @@ from agentmem.base.errors import (
     SearchFailed,
     WebSearchError,
 )
-from agentmem.base.guards import Breaker, BreakerSettings, TtlCache, allow, fail, succeed
+from agentmem.base.guards import Breaker, BreakerSettings, TtlCache, allow, report
 from agentmem.base.protocols import Clock
 from agentmem.base.time import SystemClock
 from agentmem.sources.web.search import WebResult, WebSearch, as_web, read_results
@@ -208,12 +208,9 @@ class SearchChain:
 
     def _report(self, service: _Service, ticket: int, *, failed: bool) -> None:
         with self._lock:
-            if failed:
-                service.breaker = fail(
-                    service.breaker, ticket, self._clock.now(), settings=self._settings
-                )
-            else:
-                service.breaker = succeed(service.breaker, ticket)
+            service.breaker = report(
+                service.breaker, ticket, self._clock.now(), failed=failed, settings=self._settings
+            )
 
     def _limited(self, service: _Service, error: RateLimited) -> None:
         service.refusals += 1
