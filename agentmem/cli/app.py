@@ -23,7 +23,7 @@ from agentmem.cli.common import (
     INTERRUPTED,
     Group,
     exit_code,
-    make_screen,
+    make_run,
     one_line,
     open_closed_streams,
     shared_options,
@@ -247,7 +247,7 @@ def _report_usage(error: Any, args: Sequence[str]) -> int:
 def _report(error: Exception, args: Sequence[str]) -> int:
     if _flag(args, "--debug"):
         told = visible("".join(traceback.format_exception(error)).rstrip())
-        make_screen().complain(told, whole=True)
+        make_run().complain(told, whole=True)
     message = str(getattr(error, "message", "")) or str(error) or type(error).__name__
     remedy = str(getattr(error, "remedy", ""))
     code = exit_code(error)
@@ -262,7 +262,7 @@ def _report(error: Exception, args: Sequence[str]) -> int:
 
 def _complain(args: Sequence[str], words: str, *, style: Style | None = None, **error: str) -> None:
     """Say what went wrong in words, or as the JSON that `--json` promises."""
-    at = make_screen(colour=not _flag(args, "--no-color"))
+    at = make_run(colour=not _flag(args, "--no-color"))
     if _flag(args, "--json"):
         at.complain(to_json({"error": error}, ascii_only=True), whole=True)
     else:

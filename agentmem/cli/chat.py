@@ -22,17 +22,13 @@ from agentmem.base.errors import AgentMemError, InvalidInput, RecordNotFound
 from agentmem.cli.common import (
     FAILED,
     NOTHING_FOUND,
-    Common,
+    CommandRun,
     Screen,
-    common_of,
-    history_path,
     model_name,
     model_option,
     one_line,
-    open_memory,
     read_text,
     resolve_id,
-    screen_of,
     steps,
     visible,
     words_argument,
@@ -65,7 +61,7 @@ _system_option = click.option(
 @model_option
 @_system_option
 @click.option("--no-history", is_flag=True, help="Keep no file of the lines you type.")
-def chat(ctx: click.Context, *, model: str | None, system: str, no_history: bool) -> None:
+def chat(at: CommandRun, *, model: str | None, system: str, no_history: bool) -> None:
     """Talk to a model that remembers.
 
     Ctrl-C stops an answer, Ctrl-D or /quit leaves. /why shows what the last
@@ -75,15 +71,13 @@ def chat(ctx: click.Context, *, model: str | None, system: str, no_history: bool
 
     For example: agentmem chat --model gpt-4o
     """
-    at = screen_of(ctx)
-    said = common_of(ctx)
     name = model_name(model)
-    with open_memory(ctx) as memory, Stoppable() as runner:
-        check_readable(memory, said)
-        talk = Talk(memory, at, runner, model=name, whose=said.whose, system=system)
+    with at.memory() as memory, Stoppable() as runner:
+        check_readable(memory, at)
+        talk = Talk(memory, at, runner, model=name, whose=at.whose, system=system)
         by_hand = at.talks and at.on_terminal and not at.json
         if by_hand:
-            path = None if no_history else history_path(said)
+            path = None if no_history else at.history
             talk.greet()
             lines = typed_lines(talk, path)
         else:
@@ -106,7 +100,7 @@ def chat(ctx: click.Context, *, model: str | None, system: str, no_history: bool
 @_system_option
 @click.option("--no-remember", is_flag=True, help="Keep nothing of this turn.")
 def ask(
-    ctx: click.Context, question: str | None, *, model: str | None, system: str, no_remember: bool
+    at: CommandRun, question: str | None, *, model: str | None, system: str, no_remember: bool
 ) -> None:
     """Ask one question and print the answer with its sources.
 
@@ -114,16 +108,14 @@ def ask(
 
     For example: agentmem ask "Which language does Alice prefer?"
     """
-    at = screen_of(ctx)
-    said = common_of(ctx)
     name = model_name(model)
     asked = read_text(question, name="question").strip()
     if not asked:
         raise InvalidInput("question", asked, "is empty", remedy="Ask something.")
-    with open_memory(ctx) as memory, Stoppable() as runner:
-        check_readable(memory, said)
+    with at.memory() as memory, Stoppable() as runner:
+        check_readable(memory, at)
         talk = Talk(
-            memory, at, runner, model=name, whose=said.whose, system=system,
+            memory, at, runner, model=name, whose=at.whose, system=system,
             remembers=not no_remember,
         )  # fmt: skip
         found = talk.answer(asked)
@@ -135,9 +127,9 @@ def ask(
         raise click.exceptions.Exit(NOTHING_FOUND)
 
 
-def check_readable(memory: MemoryManager, said: Common) -> None:
+def check_readable(memory: MemoryManager, at: CommandRun) -> None:
     """Raise what is wrong with a store that cannot be read: a turn would go on without it."""
-    memory.get_all(limit=1, **said.whose)
+    memory.get_all(limit=1, **at.whose)
 
 
 def piped_lines() -> Iterator[str]:

@@ -16,13 +16,8 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from agentmem.base.errors import (
-    AgentMemError,
-    InvalidInput,
-    InvalidText,
-    RecordNotFound,
-    SnapshotNotFound,
-)
+from agentmem.base import errors
+from agentmem.base.errors import InvalidInput, RecordNotFound, SnapshotNotFound
 from agentmem.inspector.layout import Pen, Style
 from agentmem.search.embedders.base import DEFAULT
 from agentmem.stores.values import is_dsn
@@ -57,7 +52,7 @@ _UNUSUAL = re.compile(r"[^\n -~]")
 _JOINERS = "\u200c\u200d"
 _STAYING = "\n\t" + _JOINERS
 _NO_JOINERS = dict.fromkeys(map(ord, _JOINERS))
-_MARKS = "█░…›"
+_MARKS, _EVERYWHERE = "█░…›", "\U0001f600é漢"
 _PIECE = 16_384
 
 
@@ -143,7 +138,7 @@ class Screen:
 
     def document(self, value: Any) -> None:
         """Write the one JSON document of this command."""
-        self.write(to_json(value, ascii_only=not is_utf8(self.out)) + "\n")
+        self.write(to_json(value, ascii_only=not can_show(self.out, _EVERYWHERE)) + "\n")
 
     def write(self, text: str) -> None:
         """Write and flush; a reader that went away ends the command quietly."""
@@ -187,14 +182,8 @@ def wrap_line(pen: Pen, line: str, width: int) -> list[str]:
     return [" " * indent + part for part in pen.wrap(text[indent:].rstrip(), width - indent)]
 
 
-def columns() -> int:
-    """How wide to write: the terminal's width, 80 where there is none, within bounds."""
-    found = shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns
-    return min(WIDEST, max(NARROWEST, found))
-
-
-def make_screen(*, json: bool = False, colour: bool = True) -> Screen:
-    """The screen of this process, as its streams, NO_COLOR and COLUMNS say."""
+def make_run(*, colour: bool = True, **said: Any) -> CommandRun:
+    """A run on the streams of this process, as these, NO_COLOR and COLUMNS say."""
     out, err = sys.stdout, sys.stderr
     for stream in (out, err):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -202,14 +191,15 @@ def make_screen(*, json: bool = False, colour: bool = True) -> Screen:
             reconfigure(errors="backslashreplace")
     on_terminal = out.isatty()
     plain = not colour or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    return Screen(
+    columns = shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns
+    return CommandRun(
         out=out,
         err=err,
         pen=Pen(ascii_only=not can_show(out, _MARKS), colour=on_terminal and not plain),
-        width=columns(),
-        json=json,
+        width=min(WIDEST, max(NARROWEST, columns)),
         on_terminal=on_terminal,
         talks=sys.stdin is not None and sys.stdin.isatty() and err.isatty(),
+        **said,
     )
 
 
@@ -220,10 +210,6 @@ def can_show(stream: TextIO, text: str) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
-
-
-def is_utf8(stream: TextIO) -> bool:
-    return can_show(stream, "\U0001f600é漢")
 
 
 def open_closed_streams() -> None:
@@ -253,29 +239,26 @@ LEAST_OF_AN_ID = 4
 SEARCHED_CONTEXTS = 2_000
 EMBEDDER_VARIABLE = "AGENTMEM_EMBEDDER"
 IN_PROCESS = ":memory:"
-_META = "agentmem.{}"
-_TYPED_STORE = _META.format("store typed")
+_META = "agentmem.said"
 _KEEPING = ("add", "learn", "index", "websearch", "chat", "ask", "import", "serve", "make")
 """The commands that make the store if it is not there."""
 _OWNERS = ("user", "project", "agent", "run")
 _SAID_OTHERWISE = {"top_k": "limit", "kinds": "kind", "limit_tokens": "budget"}
 """What Python calls something that commands have another word for."""
-_OPTIONS = ("store", "user", "project", "agent", "run", "json", "debug", "no_color", "yes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Common:
-    """What the shared options say; what was not said is `None`."""
+class CommandRun(Screen):
+    """A command under way: where it prints, and what the shared options say; unsaid is `None`."""
 
     store: str | None = None
     user: str | None = None
     project: str | None = None
     agent: str | None = None
     run: str | None = None
-    json: bool = False
-    debug: bool = False
-    colour: bool = True
     yes: bool = False
+    keeps: bool = False
+    """Whether it makes the store that was typed, if that is not there."""
 
     @property
     def named(self) -> bool:
@@ -285,12 +268,7 @@ class Common:
     @property
     def whose(self) -> dict[str, Any]:
         """The names as the manager's calls take them."""
-        return {
-            "user_id": self.user,
-            "project_id": self.project,
-            "agent_id": self.agent,
-            "run_id": self.run,
-        }
+        return {f"{name}_id": getattr(self, name) for name in _OWNERS}
 
     @property
     def scope(self) -> Scope:
@@ -312,6 +290,53 @@ class Common:
             return None
         return Path(self.store).expanduser() if self.store else default_path()
 
+    @property
+    def history(self) -> Path | None:
+        """Where the lines this user types into `chat` are kept: beside the store, if it is a file.
+
+        The name of the file does not say the user's.
+        """
+        import hashlib
+
+        path = self.path
+        if path is None:
+            return None
+        data = (self.user or "").encode("utf-8", "surrogatepass")
+        whose = f"-{hashlib.blake2b(data, digest_size=6).hexdigest()}" if data else ""
+        return path.with_name(f"{path.name}.history{whose}")
+
+    def memory(self, **settings: Any) -> MemoryManager:
+        """The memory the options name, to be used as a context; created by its first write."""
+        from agentmem.memory.opening import open as open_store
+
+        path = self.path
+        if path is not None and self.keeps:
+            self.ask_for_folder(path.parent, name="--store")
+        if path is not None and not path.exists():
+            settings.setdefault("save_indexes", False)  # a search must not leave files behind
+        elsewhere = self.store if is_dsn(self.store) else IN_PROCESS
+        return open_store(path or elsewhere, embedder=embedder_name(), **settings)
+
+    def ask_for_folder(self, folder: Path, *, name: str, yes: bool = False) -> None:
+        """Ask whether a folder that is not there may be made: its name may be misspelt."""
+        if folder.exists() or yes or self.yes:
+            return
+        shown = one_line(str(folder))
+        if not self.talks:
+            remedy = "Check the path, or add --yes to make the folder."
+            raise InvalidInput(name, shown, "is in a folder that is not there", remedy=remedy)
+        self.confirm(f"There is no folder {shown}. Make it?", yes=False)
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Go on only if `--yes` was given or a person agrees; `NotConfirmed` otherwise."""
+        if yes:
+            return
+        if not self.talks:
+            problem = "is needed, and nobody can be asked here"
+            raise InvalidInput("answer", "none", problem, remedy="Add --yes to go on.")
+        if not click.confirm(question, err=True):
+            raise NotConfirmed("Nothing was changed.")
+
 
 def remember(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """Keep a shared option for every level: the last one typed wins, then the environment."""
@@ -321,11 +346,11 @@ def remember(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         raise click.BadParameter(
             "is empty; leave it out or give a value", ctx=ctx, param_hint=param.opts[0]
         )
-    key = _META.format(param.name)
+    said = ctx.meta.setdefault(_META, {})
     if typed and param.name == "store":
-        ctx.meta[_TYPED_STORE] = True
-    if value not in (None, False, "") and (typed or key not in ctx.meta):
-        ctx.meta[key] = value
+        said["keeps"] = True
+    if value not in (None, False, "") and (typed or param.name not in said):
+        said[param.name] = value
     return value
 
 
@@ -335,10 +360,8 @@ def show_version(ctx: click.Context, param: click.Parameter, value: bool) -> Non
         return
     from agentmem import __version__
 
-    if "--json" in sys.argv:  # it may stand further on, where it is not read yet
-        make_screen(json=True).document({"version": __version__})
-    else:
-        make_screen().print(f"agentmem {__version__}")
+    json = "--json" in sys.argv  # it may stand further on, where it is not read yet
+    make_run(json=json).show({"version": __version__}, f"agentmem {__version__}")
     raise click.exceptions.Exit
 
 
@@ -433,12 +456,12 @@ model_option = click.option(
 
 
 class Command(click.Command):
-    """A command whose function is given the context first, and that explains its arguments."""
+    """A command whose function is given its run first, and that explains its arguments."""
 
     def invoke(self, ctx: click.Context) -> Any:
         assert self.callback is not None  # noqa: S101 - each is made of a function
         try:
-            return ctx.invoke(self.callback, ctx, **ctx.params)
+            return ctx.invoke(self.callback, run_of(ctx), **ctx.params)
         except InvalidInput as error:
             error.message = self._as_typed(error)
             raise
@@ -502,79 +525,18 @@ def unknown_option(given: str, command: click.Command) -> str:
     return f"There is no option {given!r}.{did_you_mean(meant, known)}"
 
 
-def common_of(ctx: click.Context) -> Common:
-    """What the shared options say, wherever they stood."""
-    given = ctx.find_object(Common)
-    if given is not None:
-        return given
-    said = {
-        name: ctx.meta[_META.format(name)] for name in _OPTIONS if _META.format(name) in ctx.meta
-    }
-    return Common(colour=not said.pop("no_color", False), **said)
-
-
-def screen_of(ctx: click.Context) -> Screen:
-    """Where this command prints."""
-    said = common_of(ctx)
-    return make_screen(json=said.json, colour=said.colour)
-
-
-def whose_of(ctx: click.Context) -> dict[str, Any]:
-    """Whose memory is meant, as the manager's calls take it."""
-    return common_of(ctx).whose
-
-
-def open_memory(ctx: click.Context, **settings: Any) -> MemoryManager:
-    """The memory the options name, to be used as a context; created by its first write."""
-    from agentmem.memory.opening import open as open_store
-
-    said = common_of(ctx)
-    path = said.path
-    if path is not None and ctx.info_name in _KEEPING and ctx.meta.get(_TYPED_STORE):
-        ask_for_folder(ctx, path.parent, name="--store")
-    if path is not None and not path.exists():
-        settings.setdefault("save_indexes", False)  # a search must not leave files behind
-    elsewhere = said.store if is_dsn(said.store) else IN_PROCESS
-    return open_store(path or elsewhere, embedder=embedder_name(), **settings)
+def run_of(ctx: click.Context) -> CommandRun:
+    """The run that the shared options say, wherever they stood."""
+    said = {"keeps": False, **ctx.meta.get(_META, {})}
+    said["keeps"] &= ctx.info_name in _KEEPING
+    said.pop("debug", None)
+    return make_run(colour=not said.pop("no_color", False), **said)
 
 
 def embedder_name() -> str | None:
     """The embedder that the environment names, or the default one; `None` for words alone."""
     name = os.environ.get(EMBEDDER_VARIABLE, DEFAULT).strip()
     return None if name.lower() in ("", "none") else name
-
-
-def ask_for_folder(ctx: click.Context, folder: Path, *, name: str, yes: bool = False) -> None:
-    """Ask whether a folder that is not there may be made: its name may be misspelt."""
-    if folder.exists() or yes or common_of(ctx).yes:
-        return
-    shown = one_line(str(folder))
-    if not screen_of(ctx).talks:
-        raise InvalidInput(
-            name, shown, "is in a folder that is not there",
-            remedy="Check the path, or add --yes to make the folder.",
-        )  # fmt: skip
-    confirm(screen_of(ctx), f"There is no folder {shown}. Make it?", yes=False)
-
-
-def history_path(said: Common) -> Path | None:
-    """Where the lines this user types into `chat` are kept: beside the store, if that is a file.
-
-    The name of the file does not say the user's.
-    """
-    path = said.path
-    if path is None:
-        return None
-    whose = f"-{short_hash(said.user)}" if said.user else ""
-    return path.with_name(f"{path.name}.history{whose}")
-
-
-def short_hash(text: str) -> str:
-    """Twelve characters that stand for `text` and are fit for the name of a file."""
-    import hashlib
-
-    data = text.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(data, digest_size=6).hexdigest()
 
 
 def resolve_id(
@@ -592,12 +554,8 @@ def resolve_id(
     except RecordNotFound:
         part = part_of_id(given)
         if len(part) < LEAST_OF_AN_ID:
-            raise InvalidInput(
-                "id",
-                given,
-                "is no whole id",
-                remedy=f"Give {LEAST_OF_AN_ID} characters or more of its beginning or end.",
-            ) from None
+            remedy = f"Give {LEAST_OF_AN_ID} characters or more of its beginning or end."
+            raise InvalidInput("id", given, "is no whole id", remedy=remedy) from None
     selection = Selection(
         reader=scope_of(whose),
         where=Compare(field="id", operator="icontains", value=part),
@@ -666,51 +624,27 @@ def read_text(given: str | None, *, name: str = "text") -> str:
     if given is not None and given != "-":
         return given
     if given is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise InvalidInput(
-            name, "", "is missing", remedy="Type it after the command, or pipe it in."
-        )
-    return read_stdin(name=name)
-
-
-def read_stdin(*, name: str = "stdin") -> str:
-    """All of stdin as UTF-8 text."""
+        remedy = "Type it after the command, or pipe it in."
+        raise InvalidInput(name, "", "is missing", remedy=remedy)
     data = sys.stdin.buffer.read()
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidText(
-            name, data[:20], "is not UTF-8 text", remedy="Convert it, with iconv for example."
-        ) from error
+        remedy = "Convert it, with iconv for example."
+        raise errors.InvalidText(name, data[:20], "is not UTF-8 text", remedy=remedy) from error
 
 
-class NotConfirmed(AgentMemError):
+class NotConfirmed(errors.AgentMemError):
     """A command that destroys was not confirmed."""
-
-
-def confirm(at: Screen, question: str, *, yes: bool) -> None:
-    """Go on only if `--yes` was given or a person agrees; `Refused` otherwise."""
-    if yes:
-        return
-    if not at.talks:
-        raise InvalidInput(
-            "answer",
-            "none",
-            "is needed, and nobody can be asked here",
-            remedy="Add --yes to go on.",
-        )
-    if not click.confirm(question, err=True):
-        raise NotConfirmed("Nothing was changed.")
 
 
 def exit_code(error: BaseException) -> int:
     """The exit code that tells what went wrong."""
-    from agentmem.base.errors import InvalidInput, RecordNotFound, SnapshotNotFound, StoreError
-
     if isinstance(error, RecordNotFound | SnapshotNotFound):
         return NOT_FOUND
     if isinstance(error, InvalidInput):
         return BAD_USAGE
-    if isinstance(error, StoreError):
+    if isinstance(error, errors.StoreError):
         return STORE_PROBLEM
     return FAILED
 
@@ -729,23 +663,16 @@ def bar(at: Screen, what: str) -> Iterator[Move]:
     if at.json or not at.err.isatty():
         yield lambda done, total, name: None
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress
 
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[name]}", markup=False),
-        console=console(at),
-        transient=True,
-    ) as shown:
+    columns = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[name]}", markup=False),
+    )
+    with progress.Progress(*columns, console=console(at), transient=True) as shown:
         task = shown.add_task(what, total=None, name="")
 
         def move(done: int, total: int, name: str) -> None:

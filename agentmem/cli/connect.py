@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from agentmem.cli.common import (
-    Common,
+    CommandRun,
     argument,
-    common_of,
-    confirm,
     one_line,
-    open_memory,
-    screen_of,
     visible,
     yes_option,
 )
@@ -38,7 +34,7 @@ def register(app: click.Group) -> None:
     "--limit-tokens", metavar="N", type=int, default=2_000, show_default=True,
     help="The most tokens of one answer, 200 to 20,000.",
 )  # fmt: skip
-def mcp(ctx: click.Context, limit_tokens: int = 2_000) -> None:
+def mcp(at: CommandRun, limit_tokens: int = 2_000) -> None:
     """Serve this memory to one program by the Model Context Protocol, on stdin and stdout.
 
     Whose memory it is, --user and --project say; the program cannot ask for anybody else's.
@@ -51,8 +47,8 @@ def mcp(ctx: click.Context, limit_tokens: int = 2_000) -> None:
 
     from agentmem.server.mcp import serve_stdio
 
-    with open_memory(ctx) as memory, suppress(KeyboardInterrupt):
-        asyncio.run(serve_stdio(memory, common_of(ctx).scope, limit_tokens=limit_tokens))
+    with at.memory() as memory, suppress(KeyboardInterrupt):
+        asyncio.run(serve_stdio(memory, at.scope, limit_tokens=limit_tokens))
 
 
 @argument(
@@ -64,7 +60,7 @@ def mcp(ctx: click.Context, limit_tokens: int = 2_000) -> None:
 @click.option("--dry-run", is_flag=True, help="Show the change and write nothing.")
 @yes_option
 def connect(
-    ctx: click.Context,
+    at: CommandRun,
     program: str,
     *,
     here: bool,
@@ -84,11 +80,10 @@ def connect(
 
     from agentmem.server.programs import program_of
 
-    at = screen_of(ctx)
     meant = program_of(program, home=Path.home(), here=Path.cwd() if here else None)
     if no_hooks:
         meant = replace(meant, hooks=None)
-    options, own = options_of(common_of(ctx)), own_command()
+    options, own = options_of(at), own_command()
     if undo:
         changes = meant.disconnect()
     else:
@@ -99,7 +94,7 @@ def connect(
         at.print([f"{one_line(str(path))}:", *(f"  {visible(line)}" for line in lines), ""])
     writes = bool(changed) and not dry_run
     if writes:
-        confirm(at, "" if at.json else "Write this?", yes=yes)
+        at.confirm("" if at.json else "Write this?", yes=yes)
         for change in changed:
             write(change)
     files = [{"path": str(path), "diff": "\n".join(lines)} for path, lines in diffs.items()]
@@ -118,7 +113,7 @@ def connect(
     help="The most tokens of what is printed, 2,500 at most.",
 )  # fmt: skip
 @click.option("--stop", is_flag=True, help="End the helper that stays for this store.")
-def hook(ctx: click.Context, event: str | None, *, limit_tokens: int, stop: bool) -> None:
+def hook(at: CommandRun, event: str | None, *, limit_tokens: int, stop: bool) -> None:
     """Take an event of a coding agent: print what memory knows, keep what was said.
 
     A small helper stays beside the store, so that an agent does not wait, and ends by itself after
@@ -130,27 +125,26 @@ def hook(ctx: click.Context, event: str | None, *, limit_tokens: int, stop: bool
 
     from agentmem.cli.hook import run, stop_helper
 
-    said = common_of(ctx)
     if stop:
-        ended = said.path is not None and stop_helper(str(said.path.absolute()))
+        ended = at.path is not None and stop_helper(str(at.path.absolute()))
         told = "The helper ends." if ended else "There is no helper."
-        screen_of(ctx).show({"stopped": ended}, told)
+        at.show({"stopped": ended}, told)
         return
     if hasattr(socket, "AF_UNIX"):
-        run(store=said.store or "", scope=said.whose, limit_tokens=limit_tokens, event=event or "")
+        run(store=at.store or "", scope=at.whose, limit_tokens=limit_tokens, event=event or "")
         return
-    _answer_here(ctx, event or "", limit_tokens)
+    _answer_here(at, event or "", limit_tokens)
 
 
-def _answer_here(ctx: click.Context, event: str, limit_tokens: int) -> None:
+def _answer_here(at: CommandRun, event: str, limit_tokens: int) -> None:
     """Answer without a helper, where there are no sockets for one."""
     try:
         from agentmem.server.hook import Hooks
 
-        with open_memory(ctx) as memory:
+        with at.memory() as memory:
             hooks = Hooks(memory)
             told = event or sys.stdin.buffer.read()
-            answer = hooks.answer(told, common_of(ctx).scope, limit_tokens=limit_tokens)
+            answer = hooks.answer(told, at.scope, limit_tokens=limit_tokens)
             hooks.close()
         click.echo(answer, nl=False)
     except Exception:  # noqa: BLE001 - an agent works on without its memory
@@ -172,11 +166,11 @@ def own_command() -> list[str]:
     return [found] if found else [sys.executable, "-P", "-m", "agentmem"]
 
 
-def options_of(said: Common) -> list[str]:
+def options_of(at: CommandRun) -> list[str]:
     """The shared options that say which memory is meant, as they are typed."""
-    path = said.path
-    store = [("store", str(path.absolute()))] if said.store and path is not None else []
-    names = [(name, getattr(said, name)) for name in ("user", "project", "agent", "run")]
+    path = at.path
+    store = [("store", str(path.absolute()))] if at.store and path is not None else []
+    names = [(name, getattr(at, name)) for name in ("user", "project", "agent", "run")]
     return [part for name, value in (*store, *names) if value for part in (f"--{name}", value)]
 
 

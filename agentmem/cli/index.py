@@ -19,17 +19,15 @@ from agentmem.cli.common import (
     FAILED,
     INTERRUPTED,
     NOTHING_FOUND,
+    CommandRun,
     Screen,
     argument,
     bar,
     model_name,
     model_option,
     one_line,
-    open_memory,
     read_text,
-    screen_of,
     steps,
-    whose_of,
     words_argument,
 )
 from agentmem.inspector.layout import many
@@ -59,47 +57,46 @@ def register(app: click.Group) -> None:
 @click.option("--allow-private", is_flag=True, help="Also addresses of private networks.")
 @click.option("--prune", is_flag=True, help="For a folder: forget files that are gone.")
 def index(
-    ctx: click.Context, what: str, *, title: str, url: str, allow_private: bool, prune: bool
+    at: CommandRun, what: str, *, title: str, url: str, allow_private: bool, prune: bool
 ) -> None:
     """Remember a file, a folder, a web page or stdin. The same content again adds nothing.
 
     For example: agentmem index ./notes --prune
     """
-    at = screen_of(ctx)
     stdin = what == "-"
     if not stdin and (title or url):
         raise InvalidInput(
             "--title" if title else "--url", title or url, "is for stdin", remedy="Leave it out."
         )
     if stdin:
-        show_page(at, index_stdin(ctx, url=url, title=title))
+        show_page(at, index_stdin(at, url=url, title=title))
     elif _URL.match(what):
-        with open_memory(ctx) as memory, steps(at, f"fetching {one_line(what)}"):
-            found = memory.sources.index_url(what, allow_private=allow_private, **whose_of(ctx))
+        with at.memory() as memory, steps(at, f"fetching {one_line(what)}"):
+            found = memory.sources.index_url(what, allow_private=allow_private, **at.whose)
         show_page(at, found)
     else:
-        show_folder(at, index_folder(ctx, at, what, prune=prune))
+        show_folder(at, index_folder(at, what, prune=prune))
 
 
-def index_stdin(ctx: click.Context, *, url: str, title: str) -> IndexingResult:
+def index_stdin(at: CommandRun, *, url: str, title: str) -> IndexingResult:
     """Remember what is piped in; without an address it gets one from its content."""
     from agentmem.base.types import content_hash
 
     content = sys.stdin.buffer.read()
     if not url:
         url = "stdin:" + content_hash(content.decode("utf-8", "replace"))[:16]
-    with open_memory(ctx) as memory:
-        return memory.sources.index_page(content, url, title, **whose_of(ctx))
+    with at.memory() as memory:
+        return memory.sources.index_page(content, url, title, **at.whose)
 
 
-def index_folder(ctx: click.Context, at: Screen, path: str, *, prune: bool) -> FolderReport:
+def index_folder(at: CommandRun, path: str, *, prune: bool) -> FolderReport:
     """Remember a file or a folder, with a bar where it can be seen."""
-    with open_memory(ctx) as memory, bar(at, "indexing") as move:
+    with at.memory() as memory, bar(at, "indexing") as move:
         report = memory.sources.index_path(
             path,
             progress=lambda done, total, file: move(done, total, file.name),
             prune=prune,
-            **whose_of(ctx),
+            **at.whose,
         )
         if sum(one.chunks for one in report.results if one.status != "unchanged") > MANY_CHUNKS:
             with suppress(AgentMemError):  # it is saved on closing, so the next search finds it
@@ -199,7 +196,7 @@ FLUSH_SECONDS = 30.0
 )  # fmt: skip
 @click.option("--searxng", metavar="URL", default="", help="Ask this SearXNG, not DuckDuckGo.")
 def websearch(
-    ctx: click.Context,
+    at: CommandRun,
     query: str | None,
     *,
     no_memory: bool,
@@ -218,13 +215,12 @@ def websearch(
     from agentmem.sources.web.enhanced import enhanced_search
     from agentmem.sources.web.searxng import SearXNG
 
-    at = screen_of(ctx)
     asked = read_text(query, name="query")
     name = model_name(model)
-    options |= {"web": SearXNG(searxng) if searxng else None, **whose_of(ctx)}
+    options |= {"web": SearXNG(searxng) if searxng else None, **at.whose}
     options["model"] = None if name == EXTRACTIVE else name
     with contextlib.ExitStack() as stack:
-        memory = None if no_memory else stack.enter_context(open_memory(ctx))
+        memory = None if no_memory else stack.enter_context(at.memory())
         runner = stack.enter_context(Stoppable())
         say = stack.enter_context(steps(at, "searching"))
         options["on_step"] = lambda step, text: say(text or step)

@@ -23,18 +23,16 @@ from agentmem.base.errors import (
     StoreFull,
 )
 from agentmem.cli.common import (
+    CommandRun,
     Screen,
     argument,
-    common_of,
     fits,
     model_name,
     model_option,
     only_one,
-    open_memory,
     part_of_id,
     resolve_context,
     resolve_id,
-    screen_of,
     steps,
 )
 from agentmem.inspector.layout import many
@@ -60,9 +58,8 @@ def register(app: click.Group) -> None:
         app.command()(command)
 
 
-def say(ctx: click.Context, name: str, value: Any, render: Callable[..., str]) -> None:
+def say(at: CommandRun, name: str, value: Any, render: Callable[..., str]) -> None:
     """Print `value` as JSON if asked for, else as text for this terminal."""
-    at = screen_of(ctx)
     if at.json:
         from agentmem.inspector.json import to_json
 
@@ -82,7 +79,7 @@ def say(ctx: click.Context, name: str, value: Any, render: Callable[..., str]) -
 )
 @click.option("--exact", is_flag=True, help="Count tokens, not estimate.")
 def inspect(
-    ctx: click.Context,
+    at: CommandRun,
     *,
     query: str,
     model: str,
@@ -101,12 +98,12 @@ def inspect(
     from agentmem.inspector.render import render_inspection
 
     config = None if top_k is None else LoopConfig(recall=RecallConfig(top_k=top_k))
-    scope = common_of(ctx).scope
-    with open_memory(ctx) as memory:
+    scope = at.scope
+    with at.memory() as memory:
         found = inspect_context(
             memory, query, model=model, scope=scope, config=config, messages=said, exact=exact
         )
-    say(ctx, "inspect", found, render_inspection)
+    say(at, "inspect", found, render_inspection)
 
 
 def read_messages(path: str) -> list[Any]:
@@ -158,7 +155,7 @@ def import_numpy_alone() -> None:
 @click.option("--preferences", type=int, default=0, show_default=True, help="Preferences.")
 @click.option("--tools", type=int, default=0, show_default=True, help="Tools.")
 @click.option("--window", type=int, help="The model's window, if not known.")
-def budget(ctx: click.Context, *, model: str, window: int | None, **counts: Any) -> None:
+def budget(at: CommandRun, *, model: str, window: int | None, **counts: Any) -> None:
     """Estimate where tokens would go, without a store or a request.
 
     For example: agentmem budget --model gpt-4o --memories 20
@@ -166,7 +163,7 @@ def budget(ctx: click.Context, *, model: str, window: int | None, **counts: Any)
     from agentmem.inspector.budget import estimate_budget
     from agentmem.inspector.render import render_estimate
 
-    say(ctx, "budget", estimate_budget(model, window_tokens=window, **counts), render_estimate)
+    say(at, "budget", estimate_budget(model, window_tokens=window, **counts), render_estimate)
 
 
 @argument(
@@ -177,7 +174,7 @@ def budget(ctx: click.Context, *, model: str, window: int | None, **counts: Any)
 @click.option("--if", "changes", multiple=True, help="Decide again, such as top_k=10.")
 @click.option("--message", is_flag=True, help="Show the reference too.")
 def explain(
-    ctx: click.Context,
+    at: CommandRun,
     wanted: str,
     *,
     other: str,
@@ -194,26 +191,26 @@ def explain(
     from agentmem.inspector import look
     from agentmem.inspector.render import render_diff, render_explanation, render_replay, render_why
 
-    if common_of(ctx).json and sum(map(bool, (other, memory_id, changes))) > 1:
+    if at.json and sum(map(bool, (other, memory_id, changes))) > 1:
         raise InvalidInput(
             "--json", "--diff, --why and --if", "is one document", remedy="Ask for one at a time."
         )
-    scope = common_of(ctx).reader
-    with open_memory(ctx) as memory:
+    scope = at.reader
+    with at.memory() as memory:
         wanted = resolve_context(memory, wanted, scope)
         if other:
             other = resolve_context(memory, other, scope)
-            say(ctx, "diff", look.compare(memory, other, wanted, scope=scope), render_diff)
+            say(at, "diff", look.compare(memory, other, wanted, scope=scope), render_diff)
         if memory_id:
             memory_id = looked_at_id(memory, memory_id, wanted, scope)
             answer = look.explain_memory(memory, memory_id, wanted, scope=scope)
-            say(ctx, "why", answer, render_why)
+            say(at, "why", answer, render_why)
         if changes:
             replayed = look.replay_context(memory, read_changes(changes), wanted, scope=scope)
-            say(ctx, "replay", replayed, render_replay)
+            say(at, "replay", replayed, render_replay)
         if not (other or memory_id or changes):
             found = look.explain(memory, wanted, scope=scope)
-            say(ctx, "explain", found, partial(render_explanation, message=message))
+            say(at, "explain", found, partial(render_explanation, message=message))
 
 
 def looked_at_id(memory: MemoryManager, given: str, wanted: str, scope: Scope | None) -> str:
@@ -260,14 +257,13 @@ def read_changes(written: tuple[str, ...]) -> dict[str, str]:
 
 @click.option("--follow", "-f", is_flag=True, help="Go on until Ctrl-C.")
 @click.option("--limit", type=int, default=20, show_default=True, help="How many to begin with.")
-def monitor(ctx: click.Context, follow: bool, limit: int) -> None:
+def monitor(at: CommandRun, follow: bool, limit: int) -> None:
     """Show contexts as any process builds them.
 
     For example: agentmem monitor --follow
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory, suppress(KeyboardInterrupt):
-        watcher = Watcher(memory, scope=common_of(ctx).reader, limit=limit)
+    with at.memory() as memory, suppress(KeyboardInterrupt):
+        watcher = Watcher(memory, scope=at.reader, limit=limit)
         if follow and at.on_terminal and not at.json:
             follow_live(watcher, at.pen, poll_seconds=POLL_SECONDS)
         else:
@@ -293,7 +289,7 @@ def _print_lines(at: Screen, watcher: Watcher, *, follow: bool) -> None:
 
 @click.option("--last", default="", help="How far back: 90s, 15m, 24h, 7d.")
 @click.option("--html", type=Path, help="Write a page to this file.")
-def stats(ctx: click.Context, last: str, html: Path | None) -> None:
+def stats(at: CommandRun, last: str, html: Path | None) -> None:
     """Show figures of contexts, retrieval, indexing and the store.
 
     For example: agentmem stats --html stats.html
@@ -302,10 +298,10 @@ def stats(ctx: click.Context, last: str, html: Path | None) -> None:
     from agentmem.inspector.stats import collect_stats, read_span
 
     span = read_span(last) if last else None
-    with open_memory(ctx) as memory:
-        found = collect_stats(memory, now=datetime.now(UTC), last=span, scope=common_of(ctx).reader)
+    with at.memory() as memory:
+        found = collect_stats(memory, now=datetime.now(UTC), last=span, scope=at.reader)
     if html is None:
-        say(ctx, "stats", found, render_stats)
+        say(at, "stats", found, render_stats)
         return
     from agentmem.inspector.page import render_page
     from agentmem.stores.open_files import written_whole
@@ -319,13 +315,13 @@ def stats(ctx: click.Context, last: str, html: Path | None) -> None:
         raise InvalidInput(
             "--html", str(html), "cannot be written", remedy="Use another."
         ) from error
-    if common_of(ctx).json:
-        say(ctx, "stats", found, render_stats)
+    if at.json:
+        say(at, "stats", found, render_stats)
     else:
         click.echo(f"Written to {html}")
 
 
-def audit(ctx: click.Context) -> None:
+def audit(at: CommandRun) -> None:
     """Look for trouble in what is stored; nothing is changed.
 
     For example: agentmem audit --user ana
@@ -333,18 +329,18 @@ def audit(ctx: click.Context) -> None:
     from agentmem.inspector.audit import audit as look
     from agentmem.inspector.render import render_audit
 
-    with open_memory(ctx) as memory, steps(screen_of(ctx), "looking") as tell:
+    with at.memory() as memory, steps(at, "looking") as tell:
         found = look(
             memory,
             now=datetime.now(UTC),
-            scope=common_of(ctx).reader,
+            scope=at.reader,
             on_progress=lambda seen: tell(f"{many(seen, 'memory')} looked at"),
         )
-    say(ctx, "audit", found, render_audit)
+    say(at, "audit", found, render_audit)
 
 
 @model_option
-def doctor(ctx: click.Context, *, model: str | None) -> None:
+def doctor(at: CommandRun, *, model: str | None) -> None:
     """Check environment, models, store, indexes, jobs and connected programs.
 
     The exit code is 1 when something failed. The model is the one that `chat` and `ask` would
@@ -360,7 +356,7 @@ def doctor(ctx: click.Context, *, model: str | None) -> None:
 
     now, asked = datetime.now(UTC), model_name(model)
     try:
-        with open_memory(ctx) as memory:
+        with at.memory() as memory:
             found = examine(memory, now=now, model=asked)
     except AgentMemError as error:
         about = getattr(error, "name", "")
@@ -368,7 +364,7 @@ def doctor(ctx: click.Context, *, model: str | None) -> None:
         remedy = error.remedy or "Check the path, or restore a backup."
         found = examine(None, now=now, problem=error.message, remedy=remedy, name=name, model=asked)
     found = replace(found, checks=(*found.checks, *examine_programs()))
-    say(ctx, "doctor", found, render_doctor)
+    say(at, "doctor", found, render_doctor)
     raise click.exceptions.Exit(found.exit_code)
 
 

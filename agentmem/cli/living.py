@@ -11,15 +11,13 @@ import click
 from agentmem.base.errors import InvalidInput
 from agentmem.cli.common import (
     LEAST_OF_AN_ID,
+    CommandRun,
     Screen,
     argument,
-    common_of,
     one_line,
-    open_memory,
     read_text,
-    screen_of,
+    run_of,
     visible,
-    whose_of,
     words_argument,
 )
 from agentmem.cli.memories import short_id
@@ -67,7 +65,7 @@ _tokens_option = click.option(
 @_tokens_option
 @click.option("--dry-run", is_flag=True, help="Say what would be learned; change nothing.")
 def learn(
-    ctx: click.Context,
+    at: CommandRun,
     text: str | None,
     *,
     file: str | None,
@@ -85,22 +83,17 @@ def learn(
 
     For example: agentmem learn --file notes.txt --dry-run
     """
-    at = screen_of(ctx)
     if file is not None and text:
         raise InvalidInput("--file", file, "and a text exclude each other", remedy="Give one.")
     data = read_text(text) if file is None else read_said(Path(file))
     if isinstance(data, str) and not data.strip():
         raise InvalidInput("text", data, "is empty", remedy="Say what is to be learned from.")
-    with open_memory(ctx) as memory:
+    with at.memory() as memory:
         spend = spend_of(model, max_calls, max_tokens)
-        learned = memory.living.learn(
-            data, model=model, spend=spend, dry_run=dry_run, **whose_of(ctx)
-        )
+        learned = memory.living.learn(data, model=model, spend=spend, dry_run=dry_run, **at.whose)
     lines = learned_lines(learned)
     if learned.journal_id and not learned.dry_run:
-        lines.append(
-            f"Take it back with: {undo_command(memory, learned.journal_id, whose_of(ctx))}"
-        )
+        lines.append(f"Take it back with: {undo_command(memory, learned.journal_id, at.whose)}")
     at.show(learned.to_dict(), lines)
     for note in learned.notes:
         at.note(one_line(note))
@@ -119,16 +112,15 @@ _signal_option = click.option(
 @click.option("--activity", default="general", metavar="NAME", help="How the tiers are divided.")
 @click.option("--model", default="", metavar="NAME", help="Whose tokens are counted.")
 def assemble(
-    ctx: click.Context, task: tuple[str, ...], *, signals: tuple[str, ...], budget: int, **how: Any
+    at: CommandRun, task: tuple[str, ...], *, signals: tuple[str, ...], budget: int, **how: Any
 ) -> None:
     """Show what is worth knowing for a task, in four tiers, within a token budget.
 
     For example: agentmem assemble fix the parser --budget 2000
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
+    with at.memory() as memory:
         found = memory.living.assemble_context(
-            budget, signals=read_pairs(signals), task=" ".join(task), **how, **whose_of(ctx)
+            budget, signals=read_pairs(signals), task=" ".join(task), **how, **at.whose
         )
     shown = [fate for fate in found.fates if fate.outcome != "dropped"]
     tiers = [
@@ -149,17 +141,14 @@ def assemble(
 @_task_argument
 @_signal_option
 @click.option("--limit", default=10, metavar="N", type=int, help="At most so many memories.")
-def predict(
-    ctx: click.Context, task: tuple[str, ...], *, signals: tuple[str, ...], limit: int
-) -> None:
+def predict(at: CommandRun, task: tuple[str, ...], *, signals: tuple[str, ...], limit: int) -> None:
     """Show the memories most probably needed in this situation, the surest first.
 
     For example: agentmem predict fix the parser --limit 5
     """
-    at = screen_of(ctx)
     said = [*read_pairs(signals), *([("task", " ".join(task))] if task else [])]
-    with open_memory(ctx) as memory:
-        found = memory.living.predict(said, limit, **whose_of(ctx))
+    with at.memory() as memory:
+        found = memory.living.predict(said, limit, **at.whose)
     document = [
         {"id": p.memory.id, "text": p.memory.text, "confidence": p.confidence,
          "because": list(p.because)} for p in found
@@ -268,7 +257,7 @@ COUNTED = (
 @_calls_option
 @_tokens_option
 def consolidate(
-    ctx: click.Context,
+    at: CommandRun,
     *,
     undo: str | None,
     everyone: bool,
@@ -286,22 +275,21 @@ def consolidate(
 
     For example: agentmem consolidate --dry-run
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
+    with at.memory() as memory:
         if undo is not None:
-            _undo(at, memory, undo, whose_of(ctx))
+            _undo(at, memory, undo, at.whose)
         elif log:
-            _log(at, memory, whose_of(ctx))
+            _log(at, memory, at.whose)
         else:
-            readers = _readers(ctx, memory, everyone)
+            readers = _readers(at, memory, everyone)
             spend = spend_of(model, max_calls, max_tokens)
             _run(at, memory, readers, model=model, spend=spend, **how)
 
 
-def _readers(ctx: click.Context, memory: MemoryManager, everyone: bool) -> list[dict[str, Any]]:
+def _readers(at: CommandRun, memory: MemoryManager, everyone: bool) -> list[dict[str, Any]]:
     if not everyone:
-        return [whose_of(ctx)]
-    if common_of(ctx).named:
+        return [at.whose]
+    if at.named:
         raise InvalidInput("--everyone", True, "and a name exclude each other", remedy="Use one.")
     return [
         {name: getattr(scope, name) for name in scope.__slots__}
@@ -378,18 +366,17 @@ def open_or_command(ctx: click.Context) -> None:
     For example: agentmem contradictions list
     """
     if ctx.invoked_subcommand is None:
-        list_contradictions(ctx, everything=False)
+        list_contradictions(run_of(ctx), everything=False)
 
 
 @click.option("--all", "everything", is_flag=True, help="The resolved ones too.")
-def list_contradictions(ctx: click.Context, *, everything: bool) -> None:
+def list_contradictions(at: CommandRun, *, everything: bool) -> None:
     """List contradictions, oldest first: the open ones, or all.
 
     For example: agentmem contradictions list --all
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        found = memory.living.contradictions(open_only=not everything, **whose_of(ctx))
+    with at.memory() as memory:
+        found = memory.living.contradictions(open_only=not everything, **at.whose)
     lines = [line for one in found for line in contradiction_lines(at, one)]
     at.show({"contradictions": [one.to_dict() for one in found]}, lines)
     if not found:
@@ -397,14 +384,13 @@ def list_contradictions(ctx: click.Context, *, everything: bool) -> None:
 
 
 @argument("id", metavar="ID", help="An id from `list`, or how it begins.")
-def show(ctx: click.Context, id: str) -> None:  # noqa: A002 - as it is shown
+def show(at: CommandRun, id: str) -> None:  # noqa: A002 - as it is shown
     """Show one contradiction with both memories.
 
     For example: agentmem contradictions show 9e2ab146
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        found = memory.living.contradiction(id, **whose_of(ctx))
+    with at.memory() as memory:
+        found = memory.living.contradiction(id, **at.whose)
     at.show(found.to_dict(), contradiction_lines(at, found))
 
 
@@ -412,25 +398,24 @@ def show(ctx: click.Context, id: str) -> None:  # noqa: A002 - as it is shown
 @argument("resolution", metavar="HOW", help="a_wins, b_wins, both_valid or merged.")
 @click.option("--text", default="", help="With merged: what stands in the place of both.")
 @click.option("--note", default="", help="Why, for later.")
-def resolve(ctx: click.Context, id: str, resolution: str, **said: str) -> None:  # noqa: A002 - as it is shown
+def resolve(at: CommandRun, id: str, resolution: str, **said: str) -> None:  # noqa: A002 - as it is shown
     """Say which memory is true; the other one is superseded, and kept.
 
     For example: agentmem contradictions resolve 9e2ab146 b_wins
     """
     from agentmem.living.settle import Resolution
 
-    at = screen_of(ctx)
     how = resolution.replace("-", "_").lower()
     if how not in get_args(Resolution):
         raise InvalidInput(
             "HOW", resolution, "is no resolution",
             remedy=f"Use one of: {', '.join(get_args(Resolution))}.",
         )  # fmt: skip
-    with open_memory(ctx) as memory:
-        done = memory.living.resolve(id, cast("Resolution", how), **said, **whose_of(ctx))
+    with at.memory() as memory:
+        done = memory.living.resolve(id, cast("Resolution", how), **said, **at.whose)
     written = {**done.contradiction.to_dict(), "journal_id": done.journal_id}
     at.show(written, f"Resolved: {done.contradiction.id} ({how})")
-    at.note(f"Take it back with: {undo_command(memory, done.journal_id, whose_of(ctx))}")
+    at.note(f"Take it back with: {undo_command(memory, done.journal_id, at.whose)}")
 
 
 def contradiction_lines(at: Screen, one: Contradiction) -> list[str]:
@@ -447,7 +432,7 @@ def contradiction_lines(at: Screen, one: Contradiction) -> list[str]:
 
 @argument("a", metavar="A", help="Into which: a store's file, or a user.")
 @argument("b", metavar="B", help="What is taken in: a file, or a user.")
-def merge(ctx: click.Context, a: str, b: str) -> None:
+def merge(at: CommandRun, a: str, b: str) -> None:
     """Merge the store B into the store A, or a copy of user B's memories into user A's.
 
     What both have is kept once, B stays as it is, and where they disagree it
@@ -455,7 +440,6 @@ def merge(ctx: click.Context, a: str, b: str) -> None:
 
     For example: agentmem merge memory.db laptop.db
     """
-    at = screen_of(ctx)
     files = [Path(name).is_file() for name in (a, b)]
     if all(files):
         from agentmem.memory.opening import open as open_store
@@ -469,7 +453,7 @@ def merge(ctx: click.Context, a: str, b: str) -> None:
             remedy="Name two stores that are there, or two users of --store.",
         )  # fmt: skip
     else:
-        with open_memory(ctx) as memory:
+        with at.memory() as memory:
             known = {scope.user_id for scope in memory.store.upkeep.owners()}
             if b not in known:
                 raise InvalidInput(

@@ -16,22 +16,18 @@ from agentmem.base.types import Hit, Memory, Visibility, memory_to_dict
 from agentmem.cli.common import (
     NOT_FOUND,
     NOTHING_FOUND,
+    CommandRun,
     Screen,
     argument,
-    common_of,
-    confirm,
     did_you_mean,
-    history_path,
     id_argument,
     kind_option,
     metadata_option,
     one_line,
-    open_memory,
     read_text,
     resolve_id,
-    screen_of,
+    run_of,
     visible,
-    whose_of,
     words_argument,
     wrap_line,
     yes_option,
@@ -74,7 +70,7 @@ def register(app: click.Group) -> None:
     "--visibility", default="private", show_default=True, help="private, project or system."
 )
 def add(
-    ctx: click.Context,
+    at: CommandRun,
     text: str | None,
     *,
     kind: str,
@@ -86,15 +82,14 @@ def add(
 
     For example: agentmem add Alice prefers Python for scripts
     """
-    at = screen_of(ctx)
     said = read_text(text).strip()
     if not said:
         raise InvalidInput("text", said, "is empty", remedy="Say what is to be remembered.")
     fields = read_metadata(metadata)
-    with open_memory(ctx) as memory:
+    with at.memory() as memory:
         added = memory.add_text(
             said, kind=kind, importance=importance, metadata=fields, visibility=visibility,
-            **whose_of(ctx),
+            **at.whose,
         )  # fmt: skip
     at.show(
         {"results": added["results"], "degradations": list(added.degradations)},
@@ -113,21 +108,20 @@ def add(
 @click.option("--since", metavar="WHEN", help="ISO 8601, included.")
 @click.option("--until", metavar="WHEN", help="ISO 8601, not included.")
 def search(
-    ctx: click.Context, query: str | None, *, limit: int | None, kind: tuple[str, ...], **how: Any
+    at: CommandRun, query: str | None, *, limit: int | None, kind: tuple[str, ...], **how: Any
 ) -> None:
     """Find the memories that answer a query, best first. Exits with 5 when there are none.
 
     For example: agentmem search which language does Alice like --limit 3
     """
 
-    at = screen_of(ctx)
     asked = read_text(query, name="query")
     if not asked.strip():
         raise InvalidInput("query", asked, "is empty", remedy="Say what to look for.")
-    with open_memory(ctx) as memory:
-        found = memory.search(asked, top_k=limit, kinds=kind or None, **how, **whose_of(ctx))
+    with at.memory() as memory:
+        found = memory.search(asked, top_k=limit, kinds=kind or None, **how, **at.whose)
         now = memory.clock.now()
-        hint = "" if found else missing(ctx, memory, kind)
+        hint = "" if found else missing(at, memory, kind)
     problems = list(found.degradations)
     lines = [
         line
@@ -148,22 +142,19 @@ def search(
     help="At most so many; 0 for all.",
 )  # fmt: skip
 @click.option("--superseded", is_flag=True, help="Also what newer statements replaced.")
-def list_memories(ctx: click.Context, kind: tuple[str, ...], limit: int, superseded: bool) -> None:
+def list_memories(at: CommandRun, kind: tuple[str, ...], limit: int, superseded: bool) -> None:
     """List memories, newest first.
 
     For example: agentmem list --kind fact --limit 20
     """
     from agentmem.base.checks import require_count
 
-    at = screen_of(ctx)
     most = require_count(limit, "limit") or 2**31
-    with open_memory(ctx) as memory:
-        found = memory.get_all(
-            kinds=kind or None, limit=most, superseded=superseded, **whose_of(ctx)
-        )
+    with at.memory() as memory:
+        found = memory.get_all(kinds=kind or None, limit=most, superseded=superseded, **at.whose)
         more = len(found) == most
         now = memory.clock.now()
-        hint = "" if found else missing(ctx, memory, kind)
+        hint = "" if found else missing(at, memory, kind)
     at.show(
         {"memories": [memory_to_dict(one) for one in found], "count": len(found)},
         list_lines(at, found, now=now),
@@ -174,13 +165,12 @@ def list_memories(ctx: click.Context, kind: tuple[str, ...], limit: int, superse
         at.note(f"The newest {most:,}; --limit shows more.")
 
 
-def users(ctx: click.Context) -> None:
+def users(at: CommandRun) -> None:
     """List whose memories there are in the whole store.
 
     For example: agentmem users
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
+    with at.memory() as memory:
         found = memory.users()
     columns = (Column(name="Memories", right=True), Column(name="User", least=10))
     rows = [
@@ -200,17 +190,16 @@ def users(ctx: click.Context) -> None:
 @click.option(
     "--out", type=click.Path(dir_okay=False), metavar="FILE", help="Write its exact bytes there."
 )
-def get(ctx: click.Context, id: str, text: bool, out: str | None) -> None:  # noqa: A002 - as typed
+def get(at: CommandRun, id: str, text: bool, out: str | None) -> None:  # noqa: A002 - as typed
     """Show one memory, or write a tool result's exact bytes to a file.
 
     For example: agentmem get 9e2ab146
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        found = memory.get(resolve_id(memory, id, whose_of(ctx)), **whose_of(ctx))
+    with at.memory() as memory:
+        found = memory.get(resolve_id(memory, id, at.whose), **at.whose)
         now = memory.clock.now()
         if out is not None:
-            data = exact_bytes(memory, found, ctx)
+            data = exact_bytes(memory, found, at)
     if out is not None:
         save(out, data)
         written = {"id": found.id, "file": out, "bytes": len(data)}
@@ -221,12 +210,12 @@ def get(ctx: click.Context, id: str, text: bool, out: str | None) -> None:  # no
         at.show(memory_to_dict(found), detail_lines(at, found, now=now))
 
 
-def exact_bytes(memory: MemoryManager, found: Memory, ctx: click.Context) -> bytes:
+def exact_bytes(memory: MemoryManager, found: Memory, at: CommandRun) -> bytes:
     """What a tool gave, byte for byte; of any other memory its text."""
     from agentmem.search.intake import scope_of
 
     try:
-        return memory.store.artifacts.get(scope_of(whose_of(ctx)), found.id).data
+        return memory.store.artifacts.get(scope_of(at.whose), found.id).data
     except RecordNotFound:
         return found.text.encode("utf-8")
 
@@ -256,7 +245,7 @@ def save(path: str, data: bytes) -> None:
 @click.option("--title", help="What it is called.")
 @metadata_option
 def update(
-    ctx: click.Context,
+    at: CommandRun,
     id: str,  # noqa: A002 - it is the argument's name
     text: str | None,
     *,
@@ -268,34 +257,32 @@ def update(
 
     For example: agentmem update 9e2ab146 Alice prefers Go for scripts
     """
-    at = screen_of(ctx)
     others = importance is not None or title is not None or bool(metadata)
     said = None if others and not text else read_text(text)
     if said is not None and not said.strip():
         raise InvalidInput("text", said, "is empty", remedy="Say it anew, or use `delete`.")
     fields = read_metadata(metadata)
-    with open_memory(ctx) as memory:
-        meant = resolve_id(memory, id, whose_of(ctx))
+    with at.memory() as memory:
+        meant = resolve_id(memory, id, at.whose)
         if fields:
-            fields = {**memory.get(meant, **whose_of(ctx)).metadata, **fields}
+            fields = {**memory.get(meant, **at.whose).metadata, **fields}
         changed = memory.update(
             meant, said, metadata=fields or None, importance=importance, title=title,
-            **whose_of(ctx),
+            **at.whose,
         )  # fmt: skip
     at.show(memory_to_dict(changed), f"Changed: {changed.id}")
 
 
 @id_argument
-def history(ctx: click.Context, id: str) -> None:  # noqa: A002 - it is the argument's name
+def history(at: CommandRun, id: str) -> None:  # noqa: A002 - it is the argument's name
     """Show what a memory said before each change, oldest first, and what it says now.
 
     For example: agentmem history 9e2ab146
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        meant = resolve_id(memory, id, whose_of(ctx))
-        versions = memory.history(meant, **whose_of(ctx))
-        now = memory.get(meant, **whose_of(ctx))
+    with at.memory() as memory:
+        meant = resolve_id(memory, id, at.whose)
+        versions = memory.history(meant, **at.whose)
+        now = memory.get(meant, **at.whose)
     earlier = [
         {**memory_to_dict(v.memory), "replaced_at": v.replaced_at.isoformat()} for v in versions
     ]
@@ -331,9 +318,9 @@ def _value(written: str) -> Any:
     return value if json.dumps(value) == written else written
 
 
-def missing(ctx: click.Context, memory: MemoryManager, kinds: Sequence[str] = ()) -> str:
+def missing(at: CommandRun, memory: MemoryManager, kinds: Sequence[str] = ()) -> str:
     """Why an answer is empty: no store at all, no such kind in it, or all of it is others'."""
-    path = common_of(ctx).path
+    path = at.path
     if path is not None and not path.exists():
         return f": there is no store at {one_line(str(path))} yet."
     there = memory.store.upkeep.stats().kinds
@@ -342,7 +329,7 @@ def missing(ctx: click.Context, memory: MemoryManager, kinds: Sequence[str] = ()
             near = did_you_mean(kind, {*there, *KINDS}) or f" There are: {', '.join(there)}."
             return f" of the kind {one_line(kind)}. {one_line(near)}"
     others = sum(memory.users().values())
-    if not others or memory.get_all(limit=1, **whose_of(ctx)):
+    if not others or memory.get_all(limit=1, **at.whose):
         return "."
     are = "memory here is" if others == 1 else "memories here are"
     return f": the {others:,} {are} of others; say whose with --user (`agentmem users` lists them)."
@@ -363,43 +350,35 @@ _all_option = click.option(
 @_ids_argument
 @_all_option
 @yes_option
-def delete(ctx: click.Context, ids: tuple[str, ...], every: bool, yes: bool) -> None:
+def delete(at: CommandRun, ids: tuple[str, ...], every: bool, yes: bool) -> None:
     """Take memories out of every read. They are kept until they are erased.
 
     For example: agentmem delete 9e2ab146
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        meant = choose(ctx, memory, ids, every=every)
-        told = "" if yes else quoted(memory, ctx, meant)
-        confirm(at, f"{told}Delete {counted(memory, ctx, meant)}?", yes=yes)
-        if meant is None:
-            count = memory.delete_all(**whose_of(ctx))
-        else:
-            count = memory.delete(meant, **whose_of(ctx))
+    with at.memory() as memory:
+        meant = choose(at, memory, ids, every=every)
+        told = "" if yes else quoted(memory, at, meant)
+        at.confirm(f"{told}Delete {counted(memory, at, meant)}?", yes=yes)
+        count = memory.delete_all(**at.whose) if meant is None else memory.delete(meant, **at.whose)
     at.show({"deleted": count, "ids": meant}, f"Deleted: {count:,}")
 
 
 @_ids_argument
 @_all_option
 @yes_option
-def erase(ctx: click.Context, ids: tuple[str, ...], every: bool, yes: bool) -> None:
+def erase(at: CommandRun, ids: tuple[str, ...], every: bool, yes: bool) -> None:
     """Remove memories, deleted ones too, so that their bytes are in no file of the store.
 
     For example: agentmem erase --user ana --all
     """
 
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        meant = choose(ctx, memory, ids, every=every, deleted=True)
-        number = counted(memory, ctx, meant, deleted=True)
-        told = "" if yes else quoted(memory, ctx, meant)
-        confirm(at, f"{told}Erase {number} for good? This cannot be undone.", yes=yes)
-        if meant is None:
-            receipt = memory.erase_all(**whose_of(ctx))
-        else:
-            receipt = memory.erase(meant, **whose_of(ctx))
-    typed = forget_typed_lines(ctx)
+    with at.memory() as memory:
+        meant = choose(at, memory, ids, every=every, deleted=True)
+        number = counted(memory, at, meant, deleted=True)
+        told = "" if yes else quoted(memory, at, meant)
+        at.confirm(f"{told}Erase {number} for good? This cannot be undone.", yes=yes)
+        receipt = memory.erase_all(**at.whose) if meant is None else memory.erase(meant, **at.whose)
+    typed = forget_typed_lines(at)
     at.show({**asdict(receipt), "chat_history_removed": typed}, receipt_lines(at, receipt))
     if typed:
         at.note("The lines typed into `agentmem chat` were removed too.")
@@ -411,7 +390,7 @@ def erase(ctx: click.Context, ids: tuple[str, ...], every: bool, yes: bool) -> N
 
 
 def choose(
-    ctx: click.Context,
+    at: CommandRun,
     memory: MemoryManager,
     ids: tuple[str, ...],
     *,
@@ -427,16 +406,16 @@ def choose(
     if every:
         return None
     return list(
-        dict.fromkeys(resolve_id(memory, one, whose_of(ctx), deleted=deleted) for one in ids or ())
+        dict.fromkeys(resolve_id(memory, one, at.whose, deleted=deleted) for one in ids or ())
     )
 
 
-def forget_typed_lines(ctx: click.Context) -> bool:
+def forget_typed_lines(at: CommandRun) -> bool:
     """Remove this user's lines that `chat` kept; whether there were any.
 
     They may repeat what was erased.
     """
-    path = history_path(common_of(ctx))
+    path = at.history
     if path is None or not path.exists():
         return False
     path.unlink()
@@ -448,7 +427,7 @@ MOST_SHOWN = 10
 
 
 def counted(
-    memory: MemoryManager, ctx: click.Context, meant: list[str] | None, *, deleted: bool = False
+    memory: MemoryManager, at: CommandRun, meant: list[str] | None, *, deleted: bool = False
 ) -> str:
     """How many memories of whom, in words."""
     from agentmem.base.filters import Selection
@@ -456,34 +435,34 @@ def counted(
 
     if meant is None:
         selection = Selection(
-            reader=scope_of(whose_of(ctx)),
+            reader=scope_of(at.whose),
             visibilities=("private",),
             deleted=deleted,
             superseded=True,
             forgotten=True,
         )
         count = memory.store.count(selection)
-        owner = common_of(ctx).user
+        owner = at.user
         name = f" of {owner}" if owner else ""
         return f"{'the' if count == 1 else 'all'} {many(count, 'memory')}{name}"
     return "this memory" if len(meant) == 1 else f"these {len(meant):,} memories"
 
 
-def quoted(memory: MemoryManager, ctx: click.Context, meant: list[str] | None) -> str:
+def quoted(memory: MemoryManager, at: CommandRun, meant: list[str] | None) -> str:
     """The memories that somebody is asked about, each in a line; nothing for all of them."""
     if meant is None:
         return ""
-    told = [f"{one}  {shown_text(memory, ctx, one)}\n" for one in meant[:MOST_SHOWN]]
+    told = [f"{one}  {shown_text(memory, at, one)}\n" for one in meant[:MOST_SHOWN]]
     more = len(meant) - MOST_SHOWN
     return "".join((*told, f"and {more:,} more\n" if more > 0 else ""))
 
 
-def shown_text(memory: MemoryManager, ctx: click.Context, memory_id: str) -> str:
+def shown_text(memory: MemoryManager, at: CommandRun, memory_id: str) -> str:
     """The first words of a memory that somebody is asked about; deleted ones have theirs too."""
     from agentmem.search.intake import scope_of
 
     try:
-        found = memory.store.get(scope_of(whose_of(ctx)), memory_id, deleted=True)
+        found = memory.store.get(scope_of(at.whose), memory_id, deleted=True)
     except RecordNotFound:
         return "(not there)"
     return clean_line(one_line(found.text), limit_characters=70)
@@ -499,17 +478,16 @@ def all_or_command(ctx: click.Context) -> None:
     For example: agentmem prefs list --user ana
     """
     if ctx.invoked_subcommand is None:
-        list_preferences(ctx)
+        list_preferences(run_of(ctx))
 
 
-def list_preferences(ctx: click.Context) -> None:
+def list_preferences(at: CommandRun) -> None:
     """List the preferences that hold now, newest first.
 
     For example: agentmem prefs list --user ana
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        found = memory.preferences.get_all(**whose_of(ctx))
+    with at.memory() as memory:
+        found = memory.preferences.get_all(**at.whose)
         now = memory.clock.now()
     at.show({"preferences": [one.to_dict() for one in found]}, preference_lines(at, found, now=now))
     if not found:
@@ -518,15 +496,14 @@ def list_preferences(ctx: click.Context) -> None:
 
 @words_argument(help="In the user's words; - or nothing reads stdin.")
 @click.option("--type", help="expertise, style, domain or custom.")
-def preferring_add(ctx: click.Context, text: str | None, **options: Any) -> None:
+def preferring_add(at: CommandRun, text: str | None, **options: Any) -> None:
     """Keep a preference; a newer one about the same thing takes the older one's place.
 
     For example: agentmem prefs add --user ana I prefer short answers
     """
-    at = screen_of(ctx)
     said = read_text(text)
-    with open_memory(ctx) as memory:
-        kept = memory.preferences.add(said, **options, **whose_of(ctx))
+    with at.memory() as memory:
+        kept = memory.preferences.add(said, **options, **at.whose)
     at.show(kept.to_dict(), f"Kept: {kept.id} ({kept.type})")
     if kept.replaced:
         at.note(f"It takes the place of {', '.join(kept.replaced)}.")
@@ -534,18 +511,17 @@ def preferring_add(ctx: click.Context, text: str | None, **options: Any) -> None
 
 @argument("id", metavar="ID", help="A whole id, or 4 characters or more of an end.")
 @click.option("--undo", is_flag=True, help="Let what it had replaced hold again.")
-def remove(ctx: click.Context, id: str, undo: bool) -> None:  # noqa: A002 - as typed
+def remove(at: CommandRun, id: str, undo: bool) -> None:  # noqa: A002 - as typed
     """Take one preference back.
 
     For example: agentmem prefs remove 9e2ab146
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        meant = resolve_id(memory, id, whose_of(ctx))
+    with at.memory() as memory:
+        meant = resolve_id(memory, id, at.whose)
         back: tuple[Preference, ...] = ()
         if undo:
-            back = memory.preferences.undo(meant, **whose_of(ctx))
-        elif not memory.preferences.remove(meant, **whose_of(ctx)):
+            back = memory.preferences.undo(meant, **at.whose)
+        elif not memory.preferences.remove(meant, **at.whose):
             raise RecordNotFound(meant)
     at.show(
         {"removed": meant, "restored": [one.to_dict() for one in back]},
@@ -554,16 +530,15 @@ def remove(ctx: click.Context, id: str, undo: bool) -> None:  # noqa: A002 - as 
 
 
 @yes_option
-def clear(ctx: click.Context, yes: bool) -> None:
+def clear(at: CommandRun, yes: bool) -> None:
     """Take every preference of this user back.
 
     For example: agentmem prefs clear --user ana
     """
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        known = len(memory.preferences.get_all(**whose_of(ctx)))
-        confirm(at, f"Take back {many(known, 'preference')}?", yes=yes)
-        count = memory.preferences.clear(**whose_of(ctx))
+    with at.memory() as memory:
+        known = len(memory.preferences.get_all(**at.whose))
+        at.confirm(f"Take back {many(known, 'preference')}?", yes=yes)
+        count = memory.preferences.clear(**at.whose)
     at.show({"removed": count}, f"Removed: {count:,}")
 
 
@@ -684,7 +659,7 @@ def detail_lines(at: Screen, memory: Memory, *, now: datetime) -> list[str]:
             ("User", memory.scope.user_id),
             ("Project", memory.scope.project_id),
             ("Agent", memory.scope.agent_id),
-            ("Run", memory.scope.run_id),
+            ("CommandRun", memory.scope.run_id),
             ("Visibility", memory.visibility if memory.visibility != "private" else None),
             ("Title", memory.title),
             ("Source", memory.source_url),

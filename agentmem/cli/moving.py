@@ -17,18 +17,13 @@ from agentmem.base.errors import FileRefused, FileUnreadable, IncompleteExport, 
 from agentmem.cli.common import (
     CLOSED_PIPE,
     FAILED,
+    CommandRun,
     Screen,
     argument,
-    ask_for_folder,
     bar,
     close_quietly,
-    common_of,
-    confirm,
     escape_unseen,
     one_line,
-    open_memory,
-    screen_of,
-    whose_of,
     yes_option,
 )
 from agentmem.inspector.layout import many
@@ -57,7 +52,7 @@ def register(app: click.Group) -> None:
 @argument("file", metavar="FILE", help="Where to; - is stdout.")
 @click.option("--vectors", is_flag=True, help="With the vectors; they are made anew otherwise.")
 @click.option("--yes", "-y", is_flag=True, help="Replace a file without asking.")
-def export(ctx: click.Context, file: str, *, vectors: bool, yes: bool) -> None:
+def export(at: CommandRun, file: str, *, vectors: bool, yes: bool) -> None:
     """Write memories to a file, one JSON object a line: of everybody, or of --user.
 
     From a damaged store all that can be read is written; what is missing is
@@ -65,14 +60,13 @@ def export(ctx: click.Context, file: str, *, vectors: bool, yes: bool) -> None:
 
     For example: agentmem export memories.jsonl --user ana
     """
-    at = screen_of(ctx)
     if file in STDOUT:
         if at.json:
             remedy = "Name a file, or leave one out."
             raise InvalidInput("--json", True, f"and {file} both want stdout", remedy=remedy)
-        with open_memory(ctx) as memory, temporary() as path:
+        with at.memory() as memory, temporary() as path:
             try:
-                memory.upkeep.export_jsonl(path, vectors=vectors, **whose_of(ctx))
+                memory.upkeep.export_jsonl(path, vectors=vectors, **at.whose)
             except IncompleteExport as error:
                 copy_to_stdout(at, path)
                 raise IncompleteExport(
@@ -81,11 +75,11 @@ def export(ctx: click.Context, file: str, *, vectors: bool, yes: bool) -> None:
             copy_to_stdout(at, path)
         return
     target = Path(file)
-    check_target(ctx, target)
+    check_target(at, target)
     if replaces(target):
-        confirm(at, f"{one_line(file)} exists. Replace it?", yes=yes)
-    with open_memory(ctx) as memory:
-        count = memory.upkeep.export_jsonl(target, vectors=vectors, **whose_of(ctx))
+        at.confirm(f"{one_line(file)} exists. Replace it?", yes=yes)
+    with at.memory() as memory:
+        count = memory.upkeep.export_jsonl(target, vectors=vectors, **at.whose)
     at.show({"exported": count, "file": str(target)}, f"Exported: {count:,} to {one_line(file)}")
 
 
@@ -105,7 +99,7 @@ def export(ctx: click.Context, file: str, *, vectors: bool, yes: bool) -> None:
     help="Keep every owner, visibility and kind: for a file you trust.",
 )  # fmt: skip
 def import_memories(
-    ctx: click.Context,
+    at: CommandRun,
     file: str,
     *,
     source: Source,
@@ -123,18 +117,17 @@ def import_memories(
 
     For example: agentmem import memories.jsonl --user ana
     """
-    at = screen_of(ctx)
-    with open_memory(ctx, embed_in_background=False) as memory, readable(file) as path:
+    with at.memory(embed_in_background=False) as memory, readable(file) as path:
         ours = source == "agentmem" or (source == "auto" and is_ours(path))
         if dry_run or not ours:
-            import_foreign(ctx, at, memory, path, source=source, dry_run=dry_run)
+            import_foreign(at, memory, path, source=source, dry_run=dry_run)
             return
         report = memory.upkeep.import_jsonl(
             path,
             skip_bad_lines=skip_bad_lines,
             own_words=own_words,
             as_exported=as_exported,
-            **({} if as_exported else whose_of(ctx)),
+            **({} if as_exported else at.whose),
         )
         if report.imported:
             embed(at, memory)
@@ -156,21 +149,20 @@ def import_memories(
 
 
 @argument("file", metavar="FILE", help="Where to; it must not exist yet.")
-def backup(ctx: click.Context, file: str) -> None:
+def backup(at: CommandRun, file: str) -> None:
     """Write a copy of the whole store, which may be in use meanwhile.
 
     For example: agentmem backup memory-monday.db
     """
-    at = screen_of(ctx)
-    ask_for_folder(ctx, Path(file).parent, name="FILE")
-    with open_memory(ctx) as memory:
+    at.ask_for_folder(Path(file).parent, name="FILE")
+    with at.memory() as memory:
         memory.upkeep.backup(file)
     at.show({"file": file}, f"Copied to {one_line(file)}")
 
 
 @argument("file", metavar="BACKUP", help="What `backup` wrote.")
 @yes_option
-def restore(ctx: click.Context, file: str, *, yes: bool) -> None:
+def restore(at: CommandRun, file: str, *, yes: bool) -> None:
     """Put a backup in the place of the store. Nobody may have the store open.
 
     The backup is checked first. The store that was there is kept under another
@@ -180,17 +172,16 @@ def restore(ctx: click.Context, file: str, *, yes: bool) -> None:
     """
     from agentmem.memory.opening import restore as put_in_place
 
-    at = screen_of(ctx)
-    path = common_of(ctx).path
+    path = at.path
     if path is None:
         raise InvalidInput(
             "--store", "memory", "is not kept in a file", remedy="Name a file with --store."
         )
     if not Path(file).is_file():  # before anything is asked
         raise FileUnreadable(file, "is not there", remedy="Check the path.")
-    ask_for_folder(ctx, path.parent, name="--store", yes=yes)
+    at.ask_for_folder(path.parent, name="--store", yes=yes)
     if path.exists():
-        confirm(at, f"Replace {one_line(str(path))} by {one_line(file)}?", yes=yes)
+        at.confirm(f"Replace {one_line(str(path))} by {one_line(file)}?", yes=yes)
     done = put_in_place(file, path)
     aside = None if done.set_aside is None else str(done.set_aside)
     at.show(
@@ -201,7 +192,7 @@ def restore(ctx: click.Context, file: str, *, yes: bool) -> None:
         at.note(f"What was there is in {one_line(str(done.set_aside))}; remove it when you like.")
 
 
-def migrate(ctx: click.Context) -> None:
+def migrate(at: CommandRun) -> None:
     """Bring the tables of a database up to date; a file is brought up to date when it is opened.
 
     Do this as a role that may create tables, the extension `vector` and a role; whoever opens
@@ -209,15 +200,13 @@ def migrate(ctx: click.Context) -> None:
 
     For example: agentmem migrate --store postgresql://admin@db/memory
     """
-    at = screen_of(ctx)
-    said = common_of(ctx)
-    if not is_dsn(said.store):
-        with open_memory(ctx) as memory:
+    if not is_dsn(at.store):
+        with at.memory() as memory:
             before = after = memory.store.upkeep.stats().schema_version
     else:
         from agentmem.stores.postgres.store import migrate_dsn
 
-        before, after = migrate_dsn(str(said.store))
+        before, after = migrate_dsn(str(at.store))
     told = f"The tables went from version {before} to version {after}."
     if before == after:
         told = f"Nothing to do: the tables are of version {after}."
@@ -226,7 +215,7 @@ def migrate(ctx: click.Context) -> None:
 
 @argument("source", metavar="FROM", help="A store's file, or postgresql://host/database.")
 @argument("target", metavar="TO", help="An empty store of either kind.")
-def migrate_store(ctx: click.Context, source: str, target: str) -> None:
+def migrate_store(at: CommandRun, source: str, target: str) -> None:
     """Copy a whole store into an empty one: from a file to PostgreSQL, or back.
 
     Everything goes: memories, vectors, history, traces, results, links, jobs, runs that can
@@ -237,11 +226,10 @@ def migrate_store(ctx: click.Context, source: str, target: str) -> None:
     """
     from agentmem.stores.transfer import PARTS, copy_store
 
-    at = screen_of(ctx)
     if not is_dsn(source) and not Path(source).expanduser().is_file():
         raise FileUnreadable(source, "is no store that is there", remedy="Name a store's file.")
     if not is_dsn(target):
-        ask_for_folder(ctx, Path(target).expanduser().parent, name="TO")
+        at.ask_for_folder(Path(target).expanduser().parent, name="TO")
 
     def told(part: str, done: int, total: int) -> None:
         at.note(f"{part}: {done:,} of {total:,}")
@@ -269,8 +257,7 @@ def _end(stack: ExitStack, name: str) -> SqliteStore | PostgresDatabase:
 
 
 def import_foreign(
-    ctx: click.Context,
-    at: Screen,
+    at: CommandRun,
     memory: MemoryManager,
     path: Path,
     *,
@@ -285,7 +272,7 @@ def import_foreign(
                 source,
                 dry_run=dry_run,
                 progress=lambda done, total: move(done, total, ""),
-                **whose_of(ctx),
+                **at.whose,
             )
     except FileRefused as error:
         problem = error.problem
@@ -313,9 +300,9 @@ def embed(at: Screen, memory: MemoryManager) -> None:
         memory.upkeep.reembed(progress=lambda done, total: move(done, total, ""))
 
 
-def check_target(ctx: click.Context, target: Path) -> None:
+def check_target(at: CommandRun, target: Path) -> None:
     """Refuse to write an export over the store itself."""
-    store = common_of(ctx).path
+    store = at.path
     if store is not None and target.exists() and store.exists() and target.samefile(store):
         raise InvalidInput("FILE", str(target), "is the store itself", remedy="Name another.")
 

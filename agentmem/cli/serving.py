@@ -10,12 +10,10 @@ import click
 from agentmem.base.errors import InvalidInput
 from agentmem.cli.common import (
     IN_PROCESS,
+    CommandRun,
     argument,
-    common_of,
     embedder_name,
     one_line,
-    open_memory,
-    screen_of,
 )
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -48,7 +46,7 @@ def register(app: click.Group) -> None:
     help="Requests a second for each token; 0 sets no limit.",
 )  # fmt: skip
 def serve(
-    ctx: click.Context,
+    at: CommandRun,
     *,
     host: str,
     port: int,
@@ -68,15 +66,14 @@ def serve(
     from agentmem.server.run import Served, listen
     from agentmem.server.run import serve as run
 
-    at = screen_of(ctx)
     served = Served(
-        store=_store(ctx), embedder=embedder_name(), host=host, port=port, auth=not no_auth,
+        store=_store(at), embedder=embedder_name(), host=host, port=port, auth=not no_auth,
         hosts=allow_host, requests_per_second=rate, **options,
     )  # fmt: skip
     listening = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listening.getsockname()[1]}"
-    token, link = _first_token(ctx, served.store, auth=not no_auth, url=url)
+    token, link = _first_token(at, served.store, auth=not no_auth, url=url)
     lines = [f"agentmem serves {_shown(served.store)} on {url}"]
     lines += [f"Token, shown this once: {token}"] if token else []
     at.show({"url": url, "token": token, "auth": not no_auth}, lines)
@@ -91,11 +88,10 @@ def serve(
     run(served, listening)
 
 
-def _store(ctx: click.Context) -> str:
-    said = common_of(ctx)
-    if said.store and "://" in said.store:
-        return said.store
-    return IN_PROCESS if said.path is None else str(said.path)
+def _store(at: CommandRun) -> str:
+    if at.store and "://" in at.store:
+        return at.store
+    return IN_PROCESS if at.path is None else str(at.path)
 
 
 def _shown(store: str) -> str:
@@ -106,7 +102,7 @@ def _shown(store: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
 
 
-def _first_token(ctx: click.Context, store: str, *, auth: bool, url: str) -> tuple[str, str]:
+def _first_token(at: CommandRun, store: str, *, auth: bool, url: str) -> tuple[str, str]:
     """The token of a first start, or "", and a link that signs in once."""
     from agentmem.server.http import make_session
     from agentmem.server.tokens import Tokens
@@ -118,7 +114,7 @@ def _first_token(ctx: click.Context, store: str, *, auth: bool, url: str) -> tup
             "--store", store, "keeps no tokens from one process to the next",
             remedy="Name a file, or say --no-auth.",
         )  # fmt: skip
-    with open_memory(ctx) as memory:
+    with at.memory() as memory:
         tokens = Tokens(memory.store.settings)
         made = ""
         if not tokens.list():
@@ -142,31 +138,27 @@ def token(ctx: click.Context) -> None:
 
 @click.option("--admin", is_flag=True, help="May name anybody, and look after the store.")
 @click.option("--name", default="", metavar="TEXT", help="What to call it in the list.")
-def make(ctx: click.Context, *, admin: bool, name: str) -> None:
+def make(at: CommandRun, *, admin: bool, name: str) -> None:
     """Make a token for `--user`, `--project`, `--agent`, or for an admin, and show it once.
 
     For example: agentmem token make --user ana --name laptop
     """
     from agentmem.server.tokens import Tokens
 
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        made, grant = Tokens(memory.store.settings).make(
-            scope=common_of(ctx).scope, admin=admin, name=name
-        )
+    with at.memory() as memory:
+        made, grant = Tokens(memory.store.settings).make(scope=at.scope, admin=admin, name=name)
     at.show({"token": made, **grant.to_dict()}, made)
     at.note(f"It opens {_opens(grant.to_dict())}. It is not shown again.")
 
 
-def list_tokens(ctx: click.Context) -> None:
+def list_tokens(at: CommandRun) -> None:
     """List the tokens that open something; none of them can be read again.
 
     For example: agentmem token list
     """
     from agentmem.server.tokens import Tokens
 
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
+    with at.memory() as memory:
         found = [grant.to_dict() for grant in Tokens(memory.store.settings).list()]
     lines = [
         f"{one['id']}  {str(one['created_at'])[:10]}  {_opens(one)}"
@@ -177,17 +169,16 @@ def list_tokens(ctx: click.Context) -> None:
 
 
 @argument("token_id", metavar="ID", help="Its id, as the list shows it; or the token itself.")
-def revoke(ctx: click.Context, *, token_id: str) -> None:
+def revoke(at: CommandRun, *, token_id: str) -> None:
     """Let a token open nothing from now on, in running servers too.
 
     For example: agentmem token revoke 9e2ab146
     """
     from agentmem.server.tokens import PREFIX, Tokens
 
-    at = screen_of(ctx)
     if token_id.startswith(f"{PREFIX}_"):
         token_id = token_id.split("_")[1]
-    with open_memory(ctx) as memory:
+    with at.memory() as memory:
         gone = Tokens(memory.store.settings).revoke(token_id)
     at.show({"revoked": gone.to_dict()}, f"Revoked {gone.id}.")
 

@@ -15,6 +15,7 @@ _STYLES: Mapping[Style, str] = MappingProxyType(
 )
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _GAP = 2
+LEAST_WIDTH = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,8 @@ class Pen:
         return on * full + off * (columns - full)
 
     def bar(self, share: float, columns: int) -> str:
+        if not columns:
+            return ""
         if self.ascii_only:
             return "#" * cells_of(share, columns)
         whole, eighths = divmod(cells_of(share, columns * 8), 8)
@@ -158,6 +161,67 @@ def pairs(pen: Pen, said: Sequence[tuple[str, str]], *, width: int) -> list[str]
             *(" " * (size + _GAP) + line for line in wrapped[1:]),
         ]
     return lines
+
+
+class Sheet:
+    """Lines one below the other, written with one pen and no wider than the sheet."""
+
+    def __init__(self, pen: Pen | None, width: int) -> None:
+        self.pen = pen or Pen()
+        self.width = max(LEAST_WIDTH, width)
+        self.lines: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    def add(self, *lines: str) -> None:
+        """Lines as they are; they fit."""
+        self.lines += lines
+
+    def cut(self, line: str, *, style: Style | None = None) -> None:
+        """One line, cut where it does not fit."""
+        line = self.pen.cut(line, self.width)
+        self.add(self.pen.paint(line, style) if style else line)
+
+    def write(
+        self, text: str, start: str = "", *, mark: str = "", style: Style | None = None,
+        most: int | None = None,
+    ) -> None:  # fmt: skip
+        """`text` wrapped behind `mark` and `start`, `most` lines of it at most.
+
+        Painted is the mark, or everything where there is none.
+        """
+        room = max(16, self.width - width_of(mark + start))
+        lines = hang(mark + start, self.pen.wrap(text, room)[:most])
+        if style and mark:
+            lines[0] = self.pen.paint(mark, style) + lines[0][len(mark) :]
+        elif style:
+            lines = [self.pen.paint(line, style) for line in lines]
+        self.add(*lines)
+
+    def heading(self, left: str, right: str = "") -> None:
+        """A title, with something said at the right end where there is room."""
+        self.add(*heading(self.pen, left, right, width=self.width))
+
+    def section(self, left: str, right: str = "") -> None:
+        """A title after an empty line."""
+        self.add("")
+        self.heading(left, right)
+
+    def pairs(self, said: Sequence[tuple[str, str]]) -> None:
+        """Names and what is said of them."""
+        self.add(*pairs(self.pen, said, width=self.width))
+
+    def table(
+        self, columns: Sequence[Column], rows: Sequence[Sequence[str]],
+        styles: Sequence[Style | None] = (),
+    ) -> None:  # fmt: skip
+        """`rows` under the names of `columns`, each in its style."""
+        lines = table(self.pen, columns, rows, width=self.width)
+        for at, style in enumerate(styles, start=1):
+            lines[at] = self.pen.paint(lines[at], style) if style else lines[at]
+        self.add(*lines)
 
 
 def many(count: int, noun: str) -> str:

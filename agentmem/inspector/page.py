@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from agentmem.inspector.render import (
+    kind_row,
     kinds_text,
     mean_text,
     model_row,
@@ -186,12 +187,9 @@ def _figures(report: StatsReport) -> str:
 
 def _kinds_table(report: StatsReport) -> str:
     rows = [
-        (
-            one.kind, f"{one.looked_at:,}", f"{one.kept:,}", f"{one.cut:,}", f"{one.dropped:,}",
-            mean_text(one.score), mean_text(one.relevance),
-        )
+        (*kind_row(one), mean_text(one.score), mean_text(one.relevance))
         for one in report.contexts.kinds
-    ]  # fmt: skip
+    ]
     head = ("Kind", "Looked at", "Kept", "Cut", "Dropped", "Mean score", "Relevance")
     return _table(head, rows, numbers=range(1, 7))
 

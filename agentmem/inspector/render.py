@@ -13,19 +13,18 @@ from agentmem.inspector.audit import AuditReport
 from agentmem.inspector.budget import BudgetEstimate
 from agentmem.inspector.doctor import DoctorReport
 from agentmem.inspector.layout import (
+    LEAST_WIDTH,
     Column,
     Pen,
+    Sheet,
     Style,
-    hang,
-    heading,
     many,
-    pairs,
     table,
     width_of,
 )
 from agentmem.inspector.stats import (
-    CallFigures,
     ContextFigures,
+    KindFigures,
     ModelFigures,
     Slot,
     Spread,
@@ -38,10 +37,9 @@ from agentmem.text.clean import clean_line
 
 if TYPE_CHECKING:
     from agentmem.inspector.look import Event, Inspection, MemoryStatus
-    from agentmem.inspector.replay import Difference, Replay, SnapshotDiff, Why
+    from agentmem.inspector.replay import Replay, SnapshotDiff, Why
 
 
-LEAST_WIDTH = 40
 SHORT_ID = 8
 """So much of an id's end is shown where there is no room for all of it."""
 _WIDE = 120
@@ -53,30 +51,39 @@ _MARKS: dict[str, tuple[str, str, Style]] = {
     "cut": ("✂", "~", "warn"),
     "dropped": ("✗", "-", "dim"),
 }
+_SECTIONS = {
+    "knowledge": "Knowledge",
+    "profile": "Profile",
+    "working": "Stored results",
+    "history": "History",
+    "media": "Media",
+    "other": "Other",
+}
 
 
 def render_inspection(inspection: Inspection, *, width: int = 80, pen: Pen | None = None) -> str:
     """The context that would be built now: where tokens go, which memories, how the store is."""
-    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
+    sheet = Sheet(pen, width)
     snapshot = inspection.snapshot
-    lines = heading(pen, "Context now", snapshot.model if snapshot else "", width=width)
-    asked = inspection.query or "(no question)"
-    lines += pairs(pen, [("question", _line(asked))], width=width)
+    sheet.heading("Context now", snapshot.model if snapshot else "")
+    sheet.pairs([("question", _line(inspection.query or "(no question)"))])
     if snapshot is None:
-        lines += ["", "No context would be built."]
+        sheet.add("", "No context would be built.")
     else:
-        lines += ["", *_gauge(snapshot, pen, width), "", *_parts(snapshot, pen, width)]
+        _usage(sheet, snapshot)
         kept = [seen for seen in snapshot.looked_at if seen.decision != "dropped"]
         shown = [seen for seen in kept if seen.section in ("knowledge", "profile", "working")]
         if shown:
-            lines += ["", *_looked(shown, pen, width, why=False)]
+            sheet.add("")
+            _looked(sheet, shown, why=False)
         left_out = len(snapshot.looked_at) - len(kept)
         if left_out:
-            lines += ["", f"{left_out:,} more were looked at and left out."]
+            sheet.add("", f"{left_out:,} more were looked at and left out.")
     for text in (*(snapshot.warnings if snapshot else ()), *inspection.degradations):
-        lines += _marked("!", text, pen, width, "warn")
-    lines += ["", *_status(inspection.status, pen, width)]
-    return "\n".join(lines)
+        sheet.write(_line(text), "! ", style="warn")
+    sheet.add("")
+    sheet.write(_status(inspection.status, sheet.pen), style="dim")
+    return sheet.text
 
 
 def render_explanation(
@@ -84,131 +91,115 @@ def render_explanation(
 ) -> str:
     """Everything about a past context; with `message`, the reference as it was sent too."""
     require_instance(snapshot, Snapshot, "snapshot")
-    pen = Pen() if pen is None else require_instance(pen, Pen, "pen")
-    width = max(LEAST_WIDTH, require_count(width, "width"))
-    lines = heading(pen, f"Context {snapshot.id}", _moment(snapshot.created_at), width=width)
+    pen = None if pen is None else require_instance(pen, Pen, "pen")
+    sheet = Sheet(pen, require_count(width, "width"))
+    sheet.heading(f"Context {snapshot.id}", _moment(snapshot.created_at))
     facts = [
         ("message", snapshot.message_id or "—"),
         ("who", _scope(snapshot)),
         ("model", snapshot.model or "—"),
         ("question", _line(snapshot.query) or "—"),
     ]
-    lines += pairs(pen, facts, width=width)
-    lines += ["", *_gauge(snapshot, pen, width), "", *_parts(snapshot, pen, width)]
-    for title, section in (
-        ("Knowledge", "knowledge"), ("Profile", "profile"), ("Stored results", "working"),
-        ("History", "history"), ("Media", "media"), ("Other", "other"),
-    ):  # fmt: skip
+    sheet.pairs(facts)
+    _usage(sheet, snapshot)
+    for section, title in _SECTIONS.items():
         seen = [one for one in snapshot.looked_at if one.section == section]
         if seen:
             kept = sum(one.decision != "dropped" for one in seen)
-            lines += ["", *heading(pen, title, f"{kept:,} of {len(seen):,} went in", width=width)]
-            lines += _looked(seen, pen, width, why=True)
+            sheet.section(title, f"{kept:,} of {len(seen):,} went in")
+            _looked(sheet, seen, why=True)
     if snapshot.settings:
-        said = ", ".join(f"{name} {_value(value)}" for name, value in snapshot.settings.items())
-        lines += ["", *heading(pen, "Settings", width=width), *pen.wrap(said, width)]
+        sheet.section("Settings")
+        sheet.write(", ".join(f"{name} {_value(one)}" for name, one in snapshot.settings.items()))
     if snapshot.timings_ms:
-        total = snapshot.build_ms
         said = ", ".join(f"{name} {spent:.1f}" for name, spent in snapshot.timings_ms.items())
-        lines += ["", *heading(pen, "Time", f"{total:.1f} ms", width=width)]
-        lines += pen.wrap(said + (" (answered from the cache)" if snapshot.cached else ""), width)
-    lines += _response(snapshot, pen, width)
+        sheet.section("Time", f"{snapshot.build_ms:.1f} ms")
+        sheet.write(said + (" (answered from the cache)" if snapshot.cached else ""))
+    _response(sheet, snapshot)
     for text in snapshot.warnings:
-        lines += _marked("!", text, pen, width, "warn")
+        sheet.write(_line(text), "! ", style="warn")
     for text in snapshot.degradations:
-        lines += _marked("!", f"degraded: {text}", pen, width, "bad")
+        sheet.write(_line(f"degraded: {text}"), "! ", style="bad")
     if message:
-        lines += ["", *heading(pen, "The reference as it was sent", width=width)]
-        lines += [part for line in snapshot.message.split("\n") for part in pen.wrap(line, width)]
-    return "\n".join(lines)
+        sheet.section("The reference as it was sent")
+        for line in snapshot.message.split("\n"):
+            sheet.write(line)
+    return sheet.text
 
 
 def render_diff(changed: SnapshotDiff, *, width: int = 80, pen: Pen | None = None) -> str:
     """What changed between two contexts; one line when nothing did."""
-    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
-    lines = heading(pen, "What changed", width=width)
-    lines += pairs(pen, [("before", changed.before_id), ("after", changed.after_id)], width=width)
+    sheet = Sheet(pen, width)
+    sheet.heading("What changed")
+    sheet.pairs([("before", changed.before_id), ("after", changed.after_id)])
     if changed.empty:
-        return "\n".join([*lines, "", "Nothing differs."])
+        sheet.add("", "Nothing differs.")
     for title, found in (
         ("Context", changed.fields), ("Settings", changed.settings), ("Tokens", changed.parts),
     ):  # fmt: skip
         if found:
-            lines += ["", *heading(pen, title, width=width), *_differences(found, pen, width)]
+            sheet.section(title)
+            sheet.pairs([(x.name.replace("_", " "), _moved(x.before, x.after)) for x in found])
     moved = [one for one in changed.memories if _fate(one.before) != _fate(one.after)]
     if changed.memories:
-        lines += ["", *heading(pen, "Memories", width=width)]
+        sheet.section("Memories")
     for one in moved:
         scores = f"{_score(one.before) or '—'} → {_score(one.after) or '—'}"
-        fates = f"{_fate(one.before)} → {_fate(one.after)}"
-        looked = one.after or one.before
-        lines += _change(
-            one.id,
-            f"{fates}  {scores}",
-            reason=looked.reason if looked else "",
-            looked=looked,
-            pen=pen,
-            width=width,
-        )
+        said = f"{_fate(one.before)} → {_fate(one.after)}  {scores}"
+        _change(sheet, one.id, said, one.after or one.before)
     same = len(changed.memories) - len(moved)
     if same:
-        lines += pen.wrap(f"{same:,} more have another score or reason and the same fate.", width)
-    return "\n".join(lines)
+        sheet.write(f"{same:,} more have another score or reason and the same fate.")
+    return sheet.text
 
 
 def render_why(answer: Why, *, width: int = 80, pen: Pen | None = None) -> str:
     """One memory's fate, in a sentence and with what it was read from."""
-    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
-    lines = heading(pen, f"Memory {answer.memory_id}", width=width)
-    lines += pen.wrap(answer.answer, width)
+    sheet = Sheet(pen, width)
+    sheet.heading(f"Memory {answer.memory_id}")
+    sheet.write(answer.answer)
     if answer.looked is not None:
-        facts = [("text", _line(answer.looked.text) or "—"), ("from", _origin(answer.looked))]
-        lines += ["", *pairs(pen, facts, width=width)]
+        sheet.add("")
+        sheet.pairs([("text", _line(answer.looked.text) or "—"), ("from", _origin(answer.looked))])
     if answer.details:
-        lines += [
-            "",
-            *(f"- {line}" for part in answer.details for line in pen.wrap(part, width - 2)),
-        ]
-    return "\n".join(lines)
+        sheet.add("")
+        for part in answer.details:
+            sheet.add(*(f"- {line}" for line in sheet.pen.wrap(part, sheet.width - 2)))
+    return sheet.text
 
 
 def render_replay(replayed: Replay, *, width: int = 80, pen: Pen | None = None) -> str:
     """What another choice of settings would have changed."""
-    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
+    sheet = Sheet(pen, width)
     old = replayed.snapshot.settings
-    lines = heading(pen, "What if", f"context {replayed.snapshot.id}", width=width)
+    sheet.heading("What if", f"context {replayed.snapshot.id}")
     said = [
-        (name, f"{_value(old.get(name))} → {_value(value)}")
+        (name, _moved(old.get(name), value))
         for name, value in replayed.settings.items()
         if old.get(name) != value
     ]
-    lines += pairs(pen, said or [("settings", "as they were")], width=width)
-    lines.append("")
+    sheet.pairs(said or [("settings", "as they were")])
+    sheet.add("")
     if not replayed.changes:
-        lines.append("Nothing would change.")
+        sheet.add("Nothing would change.")
     for one in replayed.changes:
         fates = f"{one.before.decision} → {one.after.decision}  {_score(one.after)}"
-        lines += _change(
-            one.before.id, fates, reason=one.after.reason, looked=one.after, pen=pen, width=width
-        )
+        _change(sheet, one.before.id, fates, one.after)
     kept = sum(one.decision != "dropped" for one in replayed.looked_at)
-    was = len(replayed.snapshot.kept)
-    lines += [
-        "",
-        f"{was:,} → {many(kept, 'item')}, {replayed.knowledge_tokens:,} tokens of knowledge.",
-    ]
+    items = f"{len(replayed.snapshot.kept):,} → {many(kept, 'item')}"
+    sheet.add("", f"{items}, {replayed.knowledge_tokens:,} tokens of knowledge.")
     for text in replayed.notes:
-        lines += _marked("!", text, pen, width, "warn")
-    return "\n".join(lines)
+        sheet.write(_line(text), "! ", style="warn")
+    return sheet.text
 
 
 def render_event(event: Event, *, width: int = 80, pen: Pen | None = None) -> str:
     """One line of the monitor, and a second one for what changed where there is something."""
-    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
+    sheet = Sheet(pen, width)
     snapshot = event.snapshot
     clock = snapshot.created_at.astimezone(UTC).strftime("%H:%M:%S")
     if event.kind == "response":
-        return pen.cut(f"{clock}  ← {_outcome_line(snapshot)}", width)
+        return sheet.pen.cut(f"{clock}  ← {_outcome_line(snapshot)}", sheet.width)
     full = "" if snapshot.usage is None else f"{100 * snapshot.usage:.0f} %"
     known = [seen for seen in snapshot.kept if seen.section == "knowledge"]
     said = [
@@ -217,17 +208,14 @@ def render_event(event: Event, *, width: int = 80, pen: Pen | None = None) -> st
         snapshot.model or "—",
         f"{snapshot.estimated_tokens:,} tokens {full}".strip(),
         many(len(known), "memory"),
+        *(["cached"] if snapshot.cached else []),
     ]
-    if snapshot.cached:
-        said.append("cached")
-    line = pen.cut(f"{clock}  → {'  '.join(said)}  {_line(snapshot.query)}", width)
-    lines = [line]
+    sheet.cut(f"{clock}  → {'  '.join(said)}  {_line(snapshot.query)}")
     if event.changed:
-        lines.append(pen.paint(pen.cut(f"{' ' * 10}{_changed(event.changed)}", width), "accent"))
-    lines += [
-        pen.paint(pen.cut(f"{' ' * 10}! {text}", width), "warn") for text in snapshot.degradations
-    ]
-    return "\n".join(lines)
+        sheet.cut(f"{' ' * 10}{_changed(event.changed)}", style="accent")
+    for text in snapshot.degradations:
+        sheet.cut(f"{' ' * 10}! {text}", style="warn")
+    return sheet.text
 
 
 def _changed(changed: Sequence[str]) -> str:
@@ -240,36 +228,37 @@ def _changed(changed: Sequence[str]) -> str:
     return "  ".join([*said, *named, *short])
 
 
-def _gauge(snapshot: Snapshot, pen: Pen, width: int) -> list[str]:
+def _usage(sheet: Sheet, snapshot: Snapshot) -> None:
+    """How full the window is, and of what."""
     usage = snapshot.usage or 0.0
     said = f"{snapshot.estimated_tokens:,} of {snapshot.room_tokens:,} tokens"
     share = "" if snapshot.usage is None else f"{100 * usage:.1f} %"
     style: Style = "bad" if usage > 1 else "warn" if usage > 0.8 else "good"
-    return _gauge_line(pen, usage, f"{share}  {said}".strip(), width, longest=60, style=style)
-
-
-def _gauge_line(
-    pen: Pen, share: float, said: str, width: int, *, longest: int, style: Style
-) -> list[str]:
-    """A gauge with what is said of it beside it, or below it where there is no room."""
-    room = width - len(said) - 4
-    if room < 8:
-        return [f"[{pen.gauge(share, width - 2)}]", *pen.wrap(said, width)]
-    return [f"[{pen.paint(pen.gauge(share, min(longest, room)), style)}]  {said}"]
-
-
-def _parts(snapshot: Snapshot, pen: Pen, width: int) -> list[str]:
+    sheet.add("")
+    _gauge(sheet, usage, f"{share}  {said}".strip(), longest=60, style=style)
     total = max(1, sum(part.tokens for part in snapshot.parts))
-    bar = max(0, min(30, width - 52))
+    bar = max(0, min(30, sheet.width - 52))
     rows = [
         (
             part.name.replace("_", " "), f"{part.items:,}", f"{part.tokens:,}",
-            f"{100 * part.tokens / total:.1f} %", pen.bar(part.tokens / total, bar) if bar else "",
+            f"{100 * part.tokens / total:.1f} %", sheet.pen.bar(part.tokens / total, bar),
         )
         for part in snapshot.parts
     ]  # fmt: skip
-    columns = _figures(Column(name="Component", least=10), "Items", "Tokens", "Share")
-    return table(pen, columns, rows, width=width) or ["No components were counted."]
+    sheet.add("")
+    sheet.table(_figures(Column(name="Component", least=10), "Items", "Tokens", "Share"), rows)
+    if not rows:
+        sheet.add("No components were counted.")
+
+
+def _gauge(sheet: Sheet, share: float, said: str, *, longest: int, style: Style) -> None:
+    """A gauge with what is said of it beside it, or below it where there is no room."""
+    pen, room = sheet.pen, sheet.width - len(said) - 4
+    if room < 8:
+        sheet.add(f"[{pen.gauge(share, sheet.width - 2)}]")
+        sheet.write(said)
+    else:
+        sheet.add(f"[{pen.paint(pen.gauge(share, min(longest, room)), style)}]  {said}")
 
 
 def _figures(first: Column, *numbers: str, last: Column = _BAR) -> list[Column]:
@@ -277,9 +266,11 @@ def _figures(first: Column, *numbers: str, last: Column = _BAR) -> list[Column]:
     return [first, *(Column(name=name, right=True) for name in numbers), last]
 
 
-def _looked(seen: Sequence[Looked], pen: Pen, width: int, *, why: bool) -> list[str]:
-    if width < _WIDE:
-        return [line for one in seen for line in _entry(one, pen, width, why=why)]
+def _looked(sheet: Sheet, seen: Sequence[Looked], *, why: bool) -> None:
+    if sheet.width < _WIDE:
+        for one in seen:
+            _entry(sheet, one, why=why)
+        return
     columns = [
         Column(name="", least=1),
         Column(name="Score", right=True),
@@ -293,44 +284,33 @@ def _looked(seen: Sequence[Looked], pen: Pen, width: int, *, why: bool) -> list[
     ]
     rows = [
         (
-            _mark(one, pen), _score(one) or "—", one.kind or "—", one.id,
+            _mark(one, sheet.pen), _score(one) or "—", one.kind or "—", one.id,
             _leg(one.lexical, one.lexical_rank), _leg(one.vector, one.vector_rank),
             f"{one.tokens:,}" if one.tokens else "—", one.reason if why else "", _name(one),
         )
         for one in seen
     ]  # fmt: skip
-    lines = table(pen, columns, rows, width=width)
-    return [
-        lines[0],
-        *(
-            line if one.decision == "kept" else pen.paint(line, _MARKS[one.decision][2])
-            for one, line in zip(seen, lines[1:], strict=True)
-        ),
-    ]
+    sheet.table(columns, rows, styles=[_style(one) for one in seen])
 
 
-def _entry(one: Looked, pen: Pen, width: int, *, why: bool) -> list[str]:
+def _entry(sheet: Sheet, one: Looked, *, why: bool) -> None:
     """One thing on two or three lines, its id whole so that it can be asked about."""
-    first = f"{_mark(one, pen)} {_score(one) or '—':>5}  {one.id}  {one.kind}"
-    cost = [f"{one.tokens:,} tokens"] if one.tokens else []
-    legs = [
-        f"{name} {_leg(score, rank)}"
-        for name, score, rank in (
-            ("words", one.lexical, one.lexical_rank),
-            ("meaning", one.vector, one.vector_rank),
-        )
-        if score is not None
-    ]
-    legs += [f"{name} {100 * part:+.1f} %" for name, part in one.boosts.items()]
-    said = "; ".join([*([one.reason] if why else []), *cost, *legs])
-    below = pen.wrap(said, width - 9) if said else []
-    below += filter(None, [pen.cut(_name(one), width - 9)])
-    head = pen.cut(first, width)
-    style: Style = "dim"
-    if one.decision != "kept":
-        style = _MARKS[one.decision][2]
-        head = pen.paint(head, style)
-    return [head, *(pen.paint(f"{' ' * 9}{line}", style) for line in below)]
+    pen, style, room = sheet.pen, _style(one), sheet.width - 9
+    said = [one.reason] if why else []
+    said += [f"{one.tokens:,} tokens"] if one.tokens else []
+    for name, score, rank in (
+        ("words", one.lexical, one.lexical_rank), ("meaning", one.vector, one.vector_rank),
+    ):  # fmt: skip
+        said += [] if score is None else [f"{name} {_leg(score, rank)}"]
+    said += [f"{name} {100 * part:+.1f} %" for name, part in one.boosts.items()]
+    below = pen.wrap("; ".join(said), room) if any(said) else []
+    sheet.cut(f"{_mark(one, pen)} {_score(one) or '—':>5}  {one.id}  {one.kind}", style=style)
+    for line in (*below, *filter(None, [pen.cut(_name(one), room)])):
+        sheet.add(pen.paint(f"{' ' * 9}{line}", style or "dim"))
+
+
+def _style(looked: Looked) -> Style | None:
+    return None if looked.decision == "kept" else _MARKS[looked.decision][2]
 
 
 def _leg(score: float | None, rank: int | None) -> str:
@@ -339,21 +319,16 @@ def _leg(score: float | None, rank: int | None) -> str:
     return f"{score:.2f}" + ("" if rank is None else f" ({rank:,})")
 
 
-def _response(snapshot: Snapshot, pen: Pen, width: int) -> list[str]:
+def _response(sheet: Sheet, snapshot: Snapshot) -> None:
     outcome = snapshot.outcome
-    if outcome is None:
-        return ["", *heading(pen, "Response", "not known", width=width)]
-    lines = ["", *heading(pen, "Response", _outcome_line(snapshot), width=width)]
-    if outcome.answer:
-        lines += pen.wrap(_line(outcome.answer), width)
-    if snapshot.estimate_error is not None:
-        counted = outcome.prompt_tokens or 0
-        lines += pen.wrap(
-            f"estimated {snapshot.estimated_tokens:,}, counted {counted:,} by the provider: "
-            f"{100 * snapshot.estimate_error:+.1f} %",
-            width,
+    sheet.section("Response", "not known" if outcome is None else _outcome_line(snapshot))
+    if outcome is not None and outcome.answer:
+        sheet.write(_line(outcome.answer))
+    if outcome is not None and snapshot.estimate_error is not None:
+        sheet.write(
+            f"estimated {snapshot.estimated_tokens:,}, counted {outcome.prompt_tokens or 0:,} by "
+            f"the provider: {100 * snapshot.estimate_error:+.1f} %"
         )
-    return lines
 
 
 def _outcome_line(snapshot: Snapshot) -> str:
@@ -374,45 +349,38 @@ def _outcome_line(snapshot: Snapshot) -> str:
     return ", ".join(said) or "answered"
 
 
-def _status(status: MemoryStatus, pen: Pen, width: int) -> list[str]:
+def _status(status: MemoryStatus, pen: Pen) -> str:
     state = "degraded" if status.embedder_error or status.jobs_failed else "ok"
-    said = [f"STATUS {state}", many(status.memories, "memory"), f"{status.bytes / 1e6:,.1f} MB"]
-    said.append(status.embedder if status.embedder_ready else f"{status.embedder} (not ready)")
-    if status.embedder_error:
-        said.append(f"embedder: {status.embedder_error}")
-    if status.jobs_waiting:
-        said.append(f"{many(status.jobs_waiting, 'job')} waiting")
-    if status.jobs_failed:
-        said.append(f"{many(status.jobs_failed, 'job')} failed")
-    if status.last_context_at is not None:
-        said.append(f"last context {_moment(status.last_context_at)}")
-    dot = " | " if pen.ascii_only else " · "
-    return [pen.paint(line, "dim") for line in pen.wrap(dot.join(said), width)]
-
-
-def _change(
-    memory_id: str, said: str, *, reason: str, looked: Looked | None, pen: Pen, width: int
-) -> list[str]:
-    """One memory whose fate is another: on one line where there is room, else on several."""
-    if width >= _WIDE:
-        return [pen.cut(f"{memory_id}  {said}  {reason} — {_name(looked)}", width)]
-    lines = [pen.cut(f"{memory_id}  {looked.kind if looked else ''}", width)]
-    lines += [f"  {line}" for line in pen.wrap(said, width - 2)]
-    lines += [pen.paint(f"  {line}", "dim") for line in pen.wrap(reason, width - 2) if line]
-    text = pen.cut(_name(looked), width - 2)
-    return [*lines, *([pen.paint(f"  {text}", "dim")] if text else [])]
-
-
-def _differences(found: Sequence[Difference], pen: Pen, width: int) -> list[str]:
+    last = status.last_context_at
     said = [
-        (one.name.replace("_", " "), f"{_value(one.before)} → {_value(one.after)}") for one in found
+        f"STATUS {state}",
+        many(status.memories, "memory"),
+        f"{status.bytes / 1e6:,.1f} MB",
+        status.embedder if status.embedder_ready else f"{status.embedder} (not ready)",
+        f"embedder: {status.embedder_error}" if status.embedder_error else "",
+        f"{many(status.jobs_waiting, 'job')} waiting" if status.jobs_waiting else "",
+        f"{many(status.jobs_failed, 'job')} failed" if status.jobs_failed else "",
+        "" if last is None else f"last context {_moment(last)}",
     ]
-    return pairs(pen, said, width=width)
+    return (" | " if pen.ascii_only else " · ").join(filter(None, said))
 
 
-def _marked(mark: str, text: str, pen: Pen, width: int, style: Style) -> list[str]:
-    first, *rest = pen.wrap(_line(text), width - 2)
-    return [pen.paint(f"{mark} {first}", style), *(pen.paint(f"  {line}", style) for line in rest)]
+def _change(sheet: Sheet, memory_id: str, said: str, looked: Looked | None) -> None:
+    """One memory whose fate is another: on one line where there is room, else on several."""
+    reason = looked.reason if looked else ""
+    if sheet.width >= _WIDE:
+        sheet.cut(f"{memory_id}  {said}  {reason} — {_name(looked)}")
+        return
+    sheet.cut(f"{memory_id}  {looked.kind if looked else ''}")
+    pen, room = sheet.pen, sheet.width - 2
+    sheet.add(*(f"  {line}" for line in pen.wrap(said, room)))
+    for line in (*pen.wrap(reason, room), pen.cut(_name(looked), room)):
+        if line:
+            sheet.add(pen.paint(f"  {line}", "dim"))
+
+
+def _moved(before: Any, after: Any) -> str:
+    return f"{_value(before)} → {_value(after)}"
 
 
 def _mark(looked: Looked, pen: Pen) -> str:
@@ -475,7 +443,6 @@ def _moment(moment: datetime) -> str:
 # The budget and the fates of packages as text that fits a terminal.
 
 
-LEAST_COLUMNS = 40
 _WIDEST_BAR = 60
 _NARROWEST_BAR = 6
 
@@ -488,24 +455,22 @@ def render_budget(budget: Budget, *, columns: int = 80, ascii_only: bool = False
     with `#` and `.` for terminals without Unicode.
     """
     require_instance(budget, Budget, "budget")
-    require_count(columns, "columns", least=LEAST_COLUMNS)
-    pen = Pen(ascii_only=bool(ascii_only))
+    require_count(columns, "columns", least=LEAST_WIDTH)
+    sheet = Sheet(Pen(ascii_only=bool(ascii_only)), columns)
     used = f"{budget.used_tokens:,} of {budget.available_tokens:,} tokens"
-    dot = "|" if pen.ascii_only else "·"
     left = f"{abs(budget.remaining_tokens):,} {'over' if budget.over_budget else 'left'}"
-    said = f"{budget.percent:,.1f} %  {left} {dot} {budget.reserved_tokens:,} reserved"
+    left += f" {'|' if ascii_only else '·'} {budget.reserved_tokens:,} reserved"
     share = budget.used_tokens / max(1, budget.available_tokens)
-    lines = [
-        *heading(pen, "Context budget", used, width=columns),
-        *_gauge_line(pen, share, said, columns, longest=columns, style="good"),
-        "",
-        *_budget_table(budget, columns, pen),
-    ]
+    sheet.heading("Context budget", used)
+    said = f"{budget.percent:,.1f} %  {left}"
+    _gauge(sheet, share, said, longest=columns, style="good")
+    sheet.add("")
+    _budget_table(sheet, budget)
     if budget.warnings:
-        lines.append("")
+        sheet.add("")
         for warning in budget.warnings:
-            lines += hang("! ", pen.wrap(warning.text, columns - 2))
-    return "\n".join(line.rstrip() for line in lines)
+            sheet.write(warning.text, "! ")
+    return "\n".join(line.rstrip() for line in sheet.lines)
 
 
 def render_fates(
@@ -516,8 +481,8 @@ def render_fates(
     Neighbours of one type with one reason share a line that says how many
     they are and what they need together.
     """
-    require_count(columns, "columns", least=LEAST_COLUMNS)
-    pen = Pen(ascii_only=ascii_only)
+    sheet = Sheet(Pen(ascii_only=ascii_only), require_count(columns, "columns", least=LEAST_WIDTH))
+    pen = sheet.pen
     shown = [f for f in fates if kept_too or f.outcome == "dropped"]
     if not shown:
         return "Nothing was cut or left out."
@@ -528,51 +493,38 @@ def render_fates(
         rows.append((kind, name, f"{sum(p.tokens for p in packages):,}", why))
     number = max(len(row[2]) for row in rows)
     # Each name column gets a fifth of the line at most, the reason all that is left.
-    kind_columns, id_columns = (
+    kinds, names = (
         min(max(width_of(pen.clean(row[i])) for row in rows), columns // 5 + 2) for i in (0, 1)
     )
-    left = columns - kind_columns - id_columns - number - 6
-    if left < 16:
-        return "\n".join(
-            line
-            for kind, name, tokens, why in rows[1:]
-            for line in (
-                pen.cut(f"{kind}  {name}  {tokens}", columns),
-                *(f"  {line}" for line in pen.wrap(why, columns - 2)),
-            )
-        )
-    lines: list[str] = []
-    for kind, name, tokens, why in rows:
-        start = f"{pen.cell(kind, kind_columns)}  {pen.cell(name, id_columns)}  "
-        lines += hang(f"{start}{tokens.rjust(number)}  ", pen.wrap(why, left))
-    return "\n".join(line.rstrip() for line in lines)
+    narrow = columns - kinds - names - number - 6 < 16
+    for kind, name, tokens, why in rows[1:] if narrow else rows:
+        if narrow:
+            sheet.cut(f"{kind}  {name}  {tokens}")
+            sheet.write(why, "  ")
+        else:
+            start = f"{pen.cell(kind, kinds)}  {pen.cell(name, names)}  {tokens.rjust(number)}  "
+            sheet.write(why, start)
+    return "\n".join(line if narrow else line.rstrip() for line in sheet.lines)
 
 
-def _budget_table(budget: Budget, columns: int, pen: Pen) -> list[str]:
+def _budget_table(sheet: Sheet, budget: Budget) -> None:
     used = max(1, budget.used_tokens)
-    rows: list[tuple[str, int, int, bool]] = []
+    rows: list[tuple[str, str, str, str]] = []
+    whole: list[tuple[int, float]] = []
     for part in budget.components:
-        rows.append((part.name.replace("_", " ").capitalize(), part.items, part.tokens, True))
+        whole.append((len(rows) + 1, part.tokens / used))
+        name, share = part.name.replace("_", " ").capitalize(), 100 * part.tokens / used
+        rows.append((name, f"{part.items:,}", f"{part.tokens:,}", f"{share:.1f} %"))
         if len(part.by_type) > 1:
-            rows += [(f"  {use.type}", use.items, use.tokens, False) for use in part.by_type]
-    head = ("Component", "Items", "Tokens", "Share")
-    cells = [
-        (name, f"{items:,}", f"{tokens:,}", f"{100 * tokens / used:.1f} %" if whole else "")
-        for name, items, tokens, whole in rows
-    ]
-    sizes = [max(width_of(pen.clean(row[i])) for row in (head, *cells)) for i in range(4)]
-    numbers = sum(sizes[1:]) + 6
-    name = max(8, min(sizes[0], columns - numbers))
-    bar = min(_WIDEST_BAR, columns - numbers - name - 2)
-    lines: list[str] = []
-    for title, *said in (head, *cells):
-        aligned = "  ".join(cell.rjust(size) for cell, size in zip(said, sizes[1:], strict=True))
-        lines.append(f"{pen.cell(title, name)}  {aligned}")
+            rows += [(f"  {x.type}", f"{x.items:,}", f"{x.tokens:,}", "") for x in part.by_type]
+    columns = _figures(Column(name="Component", least=8), "Items", "Tokens", "Share")[:-1]
+    lines = table(sheet.pen, columns, rows, width=sheet.width)
+    lines = lines or ["  ".join(column.name for column in columns)]
+    bar = min(_WIDEST_BAR, sheet.width - width_of(lines[0]) - 2)
     if bar >= _NARROWEST_BAR:
-        for place, (_, _, tokens, whole) in enumerate(rows, start=1):
-            if whole:
-                lines[place] += "  " + pen.bar(tokens / used, bar)
-    return [pen.cut(line, columns) for line in lines]
+        for place, share in whole:
+            lines[place] += "  " + sheet.pen.bar(share, bar)
+    sheet.add(*lines)
 
 
 # ----------------------------------------------------------------------------
@@ -591,9 +543,9 @@ _PROGRAMS = ("agentmem ", "pip ", "python ")
 
 def render_stats(report: StatsReport, *, width: int = 80, pen: Pen | None = None) -> str:
     """All figures, with bars."""
-    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
+    sheet = Sheet(pen, width)
     figures = report.contexts
-    lines = heading(pen, "Statistics", span_text(report.last_seconds), width=width)
+    sheet.heading("Statistics", span_text(report.last_seconds))
     relevance = "—" if figures.relevance is None else f"{figures.relevance:.3f} on average"
     fell = f"{figures.fallbacks:,} of {many(figures.contexts, 'context')}"
     if figures.fallback_rate is not None:
@@ -605,19 +557,18 @@ def render_stats(report: StatsReport, *, width: int = 80, pen: Pen | None = None
         ("cache hits", f"{figures.cache_hits:,}"),
         ("breaker", f"opened {many(figures.breaker_openings, 'time')}"),
         ("fallbacks", fell),
-        ("tool calls", _calls_text(figures.calls)),
+        ("tool calls", _calls_text(figures)),
         ("errors", f"{figures.errors:,}"),
     ]
-    lines += pairs(pen, said, width=width)
+    sheet.pairs(said)
     if figures.slots and figures.contexts > 1:
-        lines += ["", *heading(pen, "Over time", _period(report), width=width)]
-        lines += _sparks(figures.slots, pen, width)
-    lines += _components(report, pen, width)
-    lines += _kinds(report, pen, width)
-    lines += _models(report, pen, width)
-    lines += _tallies("Warnings", figures.warnings, pen, width)
-    lines += _tallies("Degradations", figures.degradations, pen, width)
-    lines += ["", *heading(pen, "Store", report.location, width=width)]
+        period = f"{figures.begins:%Y-%m-%d %H:%M} to {figures.ends:%Y-%m-%d %H:%M}"
+        sheet.section("Over time", period)
+        _sparks(sheet, figures.slots)
+    _figure_tables(sheet, figures)
+    _tallies(sheet, "Warnings", figures.warnings)
+    _tallies(sheet, "Degradations", figures.degradations)
+    sheet.section("Store", report.location)
     kinds, queue = kinds_text(report), report.queue
     said = [
         ("memories", f"{report.memories:,}" + (f" ({kinds})" if kinds else "")),
@@ -628,102 +579,94 @@ def render_stats(report: StatsReport, *, width: int = 80, pen: Pen | None = None
         ("indexing", f"{queue.waiting:,} waiting, {queue.running:,} running"),
         ("failed jobs", f"{queue.failed:,}"),
     ]
-    lines += pairs(pen, said, width=width)
+    sheet.pairs(said)
     if queue.last_error:
-        lines += pairs(pen, [("last error", queue.last_error)], width=width)
-    return "\n".join(lines)
+        sheet.pairs([("last error", queue.last_error)])
+    return sheet.text
 
 
 def render_audit(report: AuditReport, *, width: int = 80, pen: Pen | None = None) -> str:
     """Every sort of trouble with its count, some memories that have it, and what to do."""
-    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
-    lines = heading(pen, "Audit", many(report.memories, "memory"), width=width)
+    sheet = Sheet(pen, width)
+    sheet.heading("Audit", many(report.memories, "memory"))
     for finding in report.findings:
         style: Style = "good" if not finding.count else "warn"
-        count = pen.paint(f"{finding.count:>6,}", style)
         said = f"{finding.name}: {finding.meaning}"
-        first, *rest = pen.wrap(said, width - 8)
-        lines += [f"{count}  {first}", *(f"{' ' * 8}{line}" for line in rest)]
+        sheet.write(said, "  ", mark=f"{finding.count:>6,}", style=style)
         for example in finding.examples:
             note = f" ({example.note})" if example.note else ""
             text = f"{example.id}{note}: {example.shown}"
-            shown = pen.wrap(text, width - 10)[:3]
-            lines += [pen.paint(f"{' ' * 10}{line}", "dim") for line in shown]
+            sheet.write(text, " " * 10, style="dim", most=3)
         if finding.remedy:
-            lines += _command(finding.remedy, pen, indent=8, width=width)
+            _command(sheet, finding.remedy, indent=8)
     for note in report.notes:
-        lines += ["", *pen.wrap(f"! {note}", width)]
+        sheet.add("")
+        sheet.write(f"! {note}")
     if report.clean:
-        lines += ["", "Nothing to mend."]
-    return "\n".join(lines)
+        sheet.add("", "Nothing to mend.")
+    return sheet.text
 
 
 def render_doctor(report: DoctorReport, *, width: int = 80, pen: Pen | None = None) -> str:
     """Every check with its state and, where something is wrong, the remedy."""
-    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
-    lines = heading(pen, "Doctor", report.state, width=width)
+    sheet = Sheet(pen, width)
+    sheet.heading("Doctor", report.state)
     size = max((len(check.name) for check in report.checks), default=0)
     for check in report.checks:
         word, style = _STATES[check.state]
-        first, *rest = pen.wrap(check.found, max(16, width - size - 8))
-        indent = " " * (size + 8)
-        lines.append(f"{pen.paint(f'{word:<4}', style)}  {check.name:<{size}}  {first}")
-        lines += [indent + line for line in rest]
+        sheet.write(check.found, f"  {check.name:<{size}}  ", mark=f"{word:<4}", style=style)
         if check.remedy.startswith(_PROGRAMS):
-            lines += _command(check.remedy, pen, indent=size + 8, width=width)
+            _command(sheet, check.remedy, indent=size + 8)
         elif check.remedy:
-            lines += [f"{indent}> {line}" for line in pen.wrap(check.remedy, width - size - 10)]
-    return "\n".join(lines)
+            lines = sheet.pen.wrap(check.remedy, sheet.width - size - 10)
+            sheet.add(*(f"{' ' * (size + 8)}> {line}" for line in lines))
+    return sheet.text
 
 
-def _command(command: str, pen: Pen, *, indent: int, width: int) -> list[str]:
+def _command(sheet: Sheet, command: str, *, indent: int) -> None:
     """A command behind a `>`; a shell reads what is copied from there as one line.
 
     A quoted word is never broken, so a long path may stand out.
     """
     code, hash_sign, comment = command.partition("   # ")
-    lines = [f"{line} \\" for line in _shell_lines(code, width - indent - 4)]
-    lines[-1] = lines[-1].removesuffix(" \\")
-    shown = [f"{' ' * indent}{'> ' if at == 0 else '  '}{line}" for at, line in enumerate(lines)]
-    if hash_sign:
-        shown += [f"{' ' * indent}  # {line}" for line in pen.wrap(comment, width - indent - 4)]
-    return shown
-
-
-def _shell_lines(code: str, width: int) -> list[str]:
+    room, space = sheet.width - indent - 4, " " * indent
     lines: list[str] = []
     for word in map(shlex.quote, shlex.split(code)):
-        if lines and width_of(lines[-1]) + 1 + width_of(word) <= width:
+        if lines and width_of(lines[-1]) + 1 + width_of(word) <= room:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
-    return lines
+    sheet.add(f"{space}> " + f" \\\n{space}  ".join(lines))
+    if hash_sign:
+        sheet.add(*(f"{space}  # {line}" for line in sheet.pen.wrap(comment, room)))
 
 
 def render_estimate(estimate: BudgetEstimate, *, width: int = 80, pen: Pen | None = None) -> str:
     """The dry run: the budget as it would be, what would be left out, what was assumed."""
-    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
-    lines = heading(pen, f"Dry run for {estimate.model}", "estimates", width=width)
-    lines += ["", render_budget(estimate.budget, columns=width, ascii_only=pen.ascii_only)]
+    sheet = Sheet(pen, width)
+    wide, plain = sheet.width, sheet.pen.ascii_only
+    sheet.heading(f"Dry run for {estimate.model}", "estimates")
+    sheet.add("", render_budget(estimate.budget, columns=wide, ascii_only=plain))
     if estimate.problem:
-        lines += ["", *(pen.paint(line, "bad") for line in pen.wrap(estimate.problem, width))]
+        sheet.add("")
+        sheet.write(estimate.problem, style="bad")
     if estimate.dropped:
-        lines += ["", render_fates(estimate.dropped, columns=width, ascii_only=pen.ascii_only)]
+        sheet.add("", render_fates(estimate.dropped, columns=wide, ascii_only=plain))
     sizes = estimate.sizes
-    assumed = (
+    sheet.add("")
+    sheet.write(
+        f"Budgets: knowledge {estimate.knowledge_budget:,}, preferences "
+        f"{estimate.preference_budget:,}, history {estimate.history_budget:,}."
+    )
+    sheet.write(
         f"Assumed: {sizes.system:,} tokens for the system prompt, {sizes.message:,} a message, "
         f"{sizes.current:,} for the question, {sizes.memory:,} a memory, "
         f"{estimate.image_tokens:,} an image of 1,024 x 1,024; counted with "
         f"{estimate.counted_with}."
     )
-    budgets = (
-        f"Budgets: knowledge {estimate.knowledge_budget:,}, preferences "
-        f"{estimate.preference_budget:,}, history {estimate.history_budget:,}."
-    )
-    lines += ["", *pen.wrap(budgets, width), *pen.wrap(assumed, width)]
     for note in estimate.notes:
-        lines += pen.wrap(f"! {note}", width)
-    return "\n".join(lines)
+        sheet.write(f"! {note}")
+    return sheet.text
 
 
 def span_text(seconds: float | None) -> str:
@@ -770,6 +713,11 @@ def vectors_texts(report: StatsReport) -> list[tuple[str, str]]:
     ]
 
 
+def kind_row(one: KindFigures) -> tuple[str, ...]:
+    """What became of the candidates of one kind, as a table has it."""
+    return one.kind, *(f"{n:,}" for n in (one.looked_at, one.kept, one.cut, one.dropped))
+
+
 def model_row(one: ModelFigures) -> tuple[str, ...]:
     """One model's figures, as a table has them."""
     return (
@@ -784,15 +732,9 @@ def mean_text(value: float | None) -> str:
     return "—" if value is None else f"{value:.3f}"
 
 
-def _period(report: StatsReport) -> str:
-    figures = report.contexts
-    if figures.begins is None or figures.ends is None:
-        return ""
-    return f"{figures.begins:%Y-%m-%d %H:%M} to {figures.ends:%Y-%m-%d %H:%M}"
-
-
-def _calls_text(calls: CallFigures) -> str:
+def _calls_text(figures: ContextFigures) -> str:
     """Such as "12, 91.7 % succeeded, 100.0 % of the failed corrected"."""
+    calls = figures.calls
     said = [f"{calls.made:,}"]
     for rate, of in (
         (calls.success_rate, "succeeded"),
@@ -803,62 +745,49 @@ def _calls_text(calls: CallFigures) -> str:
     return ", ".join(said)
 
 
-def _sparks(slots: Sequence[Slot], pen: Pen, width: int) -> list[str]:
-    marks = _PLAIN_SPARKS if pen.ascii_only else _SPARKS
+def _sparks(sheet: Sheet, slots: Sequence[Slot]) -> None:
+    marks = _PLAIN_SPARKS if sheet.pen.ascii_only else _SPARKS
     most = max(slot.contexts for slot in slots)
     cells = [max(1, round(8 * slot.contexts / most)) if slot.contexts else 0 for slot in slots]
-    wide = 2 if width >= 2 * len(slots) + 22 else 1
-    counts = "".join(marks[cell] * wide for cell in cells)
-    lines = [f"contexts  {counts}  most {most:,}"]
+    wide = 2 if sheet.width >= 2 * len(slots) + 22 else 1
+    sheet.cut(f"contexts  {''.join(marks[cell] * wide for cell in cells)}  most {most:,}")
     shares: dict[str, list[float | None]] = {"usage": [slot.usage for slot in slots]}
     if any(slot.fallbacks or slot.breaker_openings for slot in slots):
         shares["fallbacks"] = [slot.fallbacks / max(1, slot.contexts) or None for slot in slots]
     for name, share in shares.items():
         drawn = (" " if one is None else marks[max(1, min(8, round(8 * one)))] for one in share)
-        lines.append(f"{name:<9} {''.join(mark * wide for mark in drawn)}  of 100 %")
-    return [pen.cut(line, width) for line in lines]
+        sheet.cut(f"{name:<9} {''.join(mark * wide for mark in drawn)}  of 100 %")
 
 
-def _components(report: StatsReport, pen: Pen, width: int) -> list[str]:
-    bar = max(0, min(40, width - 40))
-    rows = [
+def _figure_tables(sheet: Sheet, figures: ContextFigures) -> None:
+    """What tokens went to, what became of each kind, what each model took."""
+    bar = sheet.pen.bar
+    longest, shorter = max(0, min(40, sheet.width - 40)), max(0, min(30, sheet.width - 66))
+    components = [
+        (x.name.replace("_", " "), f"{x.tokens:,}", f"{100 * x.share:.1f} %", bar(x.share, longest))
+        for x in figures.components
+    ]
+    kinds = [
+        (*kind_row(x), mean_text(x.relevance), bar((x.kept + x.cut) / x.looked_at, shorter))
+        for x in figures.kinds
+    ]
+    kind, model = Column(name="Kind", least=6), Column(name="Model", least=8)
+    size = Column(name="Size", right=True, optional=True)
+    for columns, rows in (
+        (_figures(Column(name="Component", least=8), "Tokens", "Share"), components),
+        (_figures(kind, "Looked at", "Kept", "Cut", "Dropped", "Relevance"), kinds),
         (
-            one.name.replace("_", " "), f"{one.tokens:,}", f"{100 * one.share:.1f} %",
-            pen.bar(one.share, bar) if bar else "",
-        )
-        for one in report.contexts.components
-    ]  # fmt: skip
-    columns = _figures(Column(name="Component", least=8), "Tokens", "Share")
-    return ["", *table(pen, columns, rows, width=width)] if rows else []
+            _figures(model, "Contexts", "In", "Out", "Estimate off", last=size),
+            [model_row(one) for one in figures.models],
+        ),
+    ):
+        if rows:
+            sheet.add("")
+            sheet.table(columns, rows)
 
 
-def _kinds(report: StatsReport, pen: Pen, width: int) -> list[str]:
-    bar = max(0, min(30, width - 66))
-    rows = [
-        (
-            one.kind, f"{one.looked_at:,}", f"{one.kept:,}", f"{one.cut:,}", f"{one.dropped:,}",
-            mean_text(one.relevance),
-            pen.bar((one.kept + one.cut) / one.looked_at, bar) if bar else "",
-        )
-        for one in report.contexts.kinds
-    ]  # fmt: skip
-    kind = Column(name="Kind", least=6)
-    columns = _figures(kind, "Looked at", "Kept", "Cut", "Dropped", "Relevance")
-    return ["", *table(pen, columns, rows, width=width)] if rows else []
-
-
-def _models(report: StatsReport, pen: Pen, width: int) -> list[str]:
-    rows = [model_row(one) for one in report.contexts.models]
-    model, size = Column(name="Model", least=8), Column(name="Size", right=True, optional=True)
-    columns = _figures(model, "Contexts", "In", "Out", "Estimate off", last=size)
-    return ["", *table(pen, columns, rows, width=width)] if rows else []
-
-
-def _tallies(title: str, found: Sequence[Tally], pen: Pen, width: int) -> list[str]:
-    if not found:
-        return []
-    lines = ["", *heading(pen, title, f"{sum(one.count for one in found):,}", width=width)]
+def _tallies(sheet: Sheet, title: str, found: Sequence[Tally]) -> None:
+    if found:
+        sheet.section(title, f"{sum(one.count for one in found):,}")
     for one in found:
-        first, *rest = pen.wrap(one.text, width - 8)
-        lines += [f"{one.count:>6,}  {first}", *(f"{' ' * 8}{line}" for line in rest)]
-    return lines
+        sheet.write(one.text, f"{one.count:>6,}  ")

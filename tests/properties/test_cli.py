@@ -19,9 +19,9 @@ from agentmem.cli.chat import Flow
 from agentmem.cli.common import (
     AmbiguousId,
     Screen,
-    common_of,
     one_line,
     resolve_id,
+    run_of,
     to_json,
     visible,
 )
@@ -145,7 +145,7 @@ def test_options_count_wherever_they_stand(
     prefs = root.get_command(top, "prefs")
     middle = prefs.make_context("prefs", [*typed(1), "list"], parent=top)
     leaf = prefs.get_command(middle, "list").make_context("list", typed(2), parent=middle)
-    said = common_of(leaf)
+    said = run_of(leaf)
     expected = {**levels[0], **levels[1], **levels[2]}
     for name in ("store", "user", "project", "agent", "run"):
         assert getattr(said, name) == expected.get(name)

@@ -16,7 +16,7 @@ import pytest
 import agentmem
 from agentmem.cli import app as cli_app
 from agentmem.cli.chat import source_lines
-from agentmem.cli.common import Common, history_path, make_screen
+from agentmem.cli.common import make_run
 from agentmem.prompt.cite import Citation
 from tests.cli_page import render as render_cli
 from tests.unit.cli_running import ROOT, Cli, start
@@ -218,7 +218,7 @@ def test_erase_all_takes_the_typed_lines_too(cli: Cli) -> None:
     cli.add("mine", "--user", "alice")
     cli.add("theirs", "--user", "bob")
     mine, theirs, nobodys = (
-        history_path(Common(store=str(cli.store), user=user)) for user in ("alice", "bob", None)
+        make_run(store=str(cli.store), user=user).history for user in ("alice", "bob", None)
     )
     for history in (mine, theirs, nobodys):
         assert history is not None
@@ -465,7 +465,7 @@ def test_a_bug_is_one_line_and_debug_shows_where(cli: Cli, monkeypatch: pytest.M
     def break_it(*_: object, **__: object) -> None:
         raise ZeroDivisionError("oh\x1b[31m no")
 
-    monkeypatch.setattr("agentmem.cli.memories.open_memory", break_it)
+    monkeypatch.setattr("agentmem.cli.common.CommandRun.memory", break_it)
     ran = cli("list")
     assert ran.code == 1
     assert ran.err == "Error: ZeroDivisionError: oh no Run it again with --debug to see where.\n"
@@ -681,7 +681,7 @@ def test_a_bar_says_how_long_it_will_take(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_chunks_of_one_page_are_told_apart_by_what_they_say() -> None:
-    at = make_screen()
+    at = make_run()
     shown = [
         Citation(index=n, title="Notes", url="file:///n.md", source="memory", quote=q)
         for n, q in enumerate(("The launch is on Tuesday.", "Beta is cancelled."), 1)

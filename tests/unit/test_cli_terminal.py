@@ -46,7 +46,7 @@ def test_an_interrupt_exits_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("agentmem.cli.memories.open_memory", interrupt)
+    monkeypatch.setattr("agentmem.cli.common.CommandRun.memory", interrupt)
     ran = cli("list")
     assert (ran.code, ran.out) == (130, "")
     assert "Traceback" not in ran.err
