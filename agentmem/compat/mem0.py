@@ -16,7 +16,7 @@ import agentmem
 from agentmem.base.checks import require_count, require_mapping, require_text
 from agentmem.base.errors import AgentMemWarning, InvalidInput, RecordNotFound
 from agentmem.base.types import Memory as Record
-from agentmem.compat import mem0_dicts as dicts
+from agentmem.compat import records as dicts
 from agentmem.memory.facade import Awaitable, awaited
 from agentmem.memory.manager import MemoryManager
 from agentmem.sources.indexer import names_of

@@ -9,7 +9,7 @@ from typing import Any
 from agentmem.base.errors import InvalidInput, NotPermitted, RecordNotFound
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope, Whose, memory_to_dict
-from agentmem.compat.mem0_dicts import events, find, item, marks_of, unexpired
+from agentmem.compat.records import events, find, item, marks_of, unexpired
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import scope_and_filter
 from agentmem.server.api import MOST, RequestScope
