@@ -7,6 +7,7 @@ import functools
 import inspect
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
@@ -74,47 +75,9 @@ PageReader = Callable[[str], Awaitable[ReadPage] | ReadPage]
 """Reads one address, sync or async; it decides what may be fetched."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PagesRead:
-    """The results with the text of those that were read, the pages, and what went wrong."""
-
-    results: tuple[WebResult, ...]
-    pages: tuple[ReadPage, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
-async def read_pages(
-    results: Sequence[WebResult],
-    *,
-    most: int,
-    reader: PageReader | None,
-    timeout_seconds: float,
-) -> PagesRead:
-    """Read the first `most` results that have an address, at the same time.
-
-    A page that fails or takes longer than `timeout_seconds` keeps its snippet.
-    """
-    read = reader or read_safely
-    wanted = [result for result in results if result.url][:most]
-    outcomes = await asyncio.gather(
-        *(_read(read, result.url, timeout_seconds) for result in wanted)
-    )
-    texts: dict[str, ReadPage] = {}
-    problems: list[str] = []
-    for result, outcome in zip(wanted, outcomes, strict=True):
-        if isinstance(outcome, str):
-            problems.append(f"{result.url} was not read: {outcome}")
-        else:
-            texts[result.url] = outcome
-    return PagesRead(
-        results=tuple(_filled(result, texts.get(result.url)) for result in results),
-        pages=tuple(texts.values()),
-        problems=tuple(problems),
-    )
-
-
-def _filled(result: WebResult, page: ReadPage | None) -> WebResult:
-    if page is None:
+def _filled(result: WebResult, page: ReadPage | str | None) -> WebResult:
+    """A result with what was read of its page; one that was not read keeps its snippet."""
+    if not isinstance(page, ReadPage):
         return result
     return replace(
         result,
@@ -159,13 +122,8 @@ def read_safely(
 
     found = fetch(url, robots=robots, allow_private=allow_private, limits=limits)
     name = found.url.split("?")[0].rsplit("/", 1)[-1]
-    document = document_of(
-        found.content,
-        url=found.url,
-        name=name,
-        media_type=found.media_type,
-        charset=found.charset,
-    )
+    said = {"media_type": found.media_type, "charset": found.charset}
+    document = document_of(found.content, url=found.url, name=name, **said)
     return ReadPage(
         url=found.url,
         text=document.text,
@@ -444,10 +402,8 @@ class _Search:
             self._merge()
 
     async def _find_in_memory(self, memory: Paged, top_k: int, timeout_seconds: float) -> None:
-        names = {name: getattr(self.scope, name) for name in Scope.__slots__}
-
         def look() -> SearchResults:
-            return memory.search(self.query, top_k=top_k, **names)
+            return memory.search(self.query, top_k=top_k, **self.scope.whose)
 
         try:
             async with asyncio.timeout(timeout_seconds):
@@ -483,20 +439,21 @@ class _Search:
         if not self.results:
             return
         await self._say("reading", f"up to {most} pages")
-        read = await self._unless_stopped(
-            read_pages(self.results, most=most, reader=reader, timeout_seconds=timeout_seconds)
-        )
-        self.results = read.results
-        self.problems += [f"pages: {problem}" for problem in read.problems]
-        self.fetched = tuple(page.url for page in read.pages)
+        urls = [result.url for result in self.results if result.url][:most]
+        reading = (_read(reader or read_safely, url, timeout_seconds) for url in urls)
+        outcomes = await self._unless_stopped(asyncio.gather(*reading))
+        read = dict(zip(urls, outcomes, strict=True))
+        self.results = tuple(_filled(result, read.get(result.url)) for result in self.results)
         self._merge()
-        if self.memory is None:
-            return
-        names = {name: getattr(self.scope, name) for name in Scope.__slots__}
-        for page in read.pages:
+        for url, page in read.items():
+            if isinstance(page, str):
+                self.problems.append(f"pages: {url} was not read: {page}")
+                continue
+            self.fetched += (page.url,)
             try:
-                kept = self.memory.sources.enqueue_page(page.text, page.url, page.title, **names)
-                if not kept:
+                if self.memory is not None and not self.memory.sources.enqueue_page(
+                    page.text, page.url, page.title, **self.scope.whose
+                ):
                     self.problems.append(f"pages: {page.url} is not remembered, the queue is full")
             except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
                 self.problems.append(f"pages: {page.url} is not remembered: {error}")
@@ -640,26 +597,18 @@ class Enhanced:
     """What memory adds beside a search's own results."""
 
     enhanced: EnhancedSearchResult | None = None
+    memory_results: tuple[Hit, ...] = ()
+    answer: str = ""
+    citations: tuple[Citation, ...] = ()
+    conflict_disclaimer: str = ""
+    degradations: tuple[str, ...] = ()
 
-    @property
-    def memory_results(self) -> tuple[Hit, ...]:
-        return self.enhanced.memory_results if self.enhanced else ()
-
-    @property
-    def answer(self) -> str:
-        return self.enhanced.answer if self.enhanced else ""
-
-    @property
-    def citations(self) -> tuple[Citation, ...]:
-        return self.enhanced.citations if self.enhanced else ()
-
-    @property
-    def conflict_disclaimer(self) -> str:
-        return self.enhanced.conflict_disclaimer if self.enhanced else ""
-
-    @property
-    def degradations(self) -> tuple[str, ...]:
-        return self.enhanced.degradations if self.enhanced else ()
+    def add(self, enhanced: EnhancedSearchResult) -> None:
+        """Carry what an enhanced search gave."""
+        self.enhanced = enhanced
+        self.memory_results, self.answer = enhanced.memory_results, enhanced.answer
+        self.citations, self.degradations = enhanced.citations, enhanced.degradations
+        self.conflict_disclaimer = enhanced.conflict_disclaimer
 
 
 class EnhancedList(list[Any], Enhanced):
@@ -692,23 +641,19 @@ def wrap_search(
     own_scope = settings.pop("scope", None)
     name = str(getattr(fn, "__name__", "") or type(fn).__name__)
 
-    async def enhance(query: str, found: Any, scope: Any) -> EnhancedSearchResult | None:
-        rows = found
-        if not isinstance(found, Mapping):
-            rows = [str(found)] if isinstance(found, str) else list(found)
-        web = CallableSearch(lambda _: rows, name=name, allow_private=allow_private)
-        try:
-            return await enhanced_search(
-                query, memory=memory, web=SearchChain([web], attempts=1), scope=scope, **settings
-            )
-        except InvalidInput:
-            return None  # an empty query: the function may mean something by it
-
     async def beside(found: Any, query: str, scope: Any) -> Any:
         kept = _as_enhanced(found)
         if kept is None:
             return found
-        kept.enhanced = await enhance(query, kept, scope or own_scope)
+        rows = [str(kept)] if isinstance(kept, str) else kept
+        web = CallableSearch(lambda _: rows, name=name, allow_private=allow_private)
+        chain = SearchChain([web], attempts=1)
+        with suppress(InvalidInput):  # an empty query: the function may mean something by it
+            kept.add(
+                await enhanced_search(
+                    query, memory=memory, web=chain, scope=scope or own_scope, **settings
+                )
+            )
         return kept
 
     @functools.wraps(fn)
