@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.types import FORGOTTEN_AT, Memory, ScopeLike, is_forgotten
 from agentmem.search.intake import read_scope
-from agentmem.sources.indexer import names_of
 
 if TYPE_CHECKING:
     from agentmem.memory.manager import MemoryManager
@@ -36,7 +35,7 @@ class Records:
 
     def __init__(self, memory: Calls, scope: ScopeLike, *, kind: str) -> None:
         self.memory = memory
-        self.whose = names_of(read_scope(scope, {}))
+        self.whose = read_scope(scope, {}).whose
         self.kind = kind
 
     def put(

@@ -118,12 +118,10 @@ def read_safely(
     first, and never from a private network unless that is allowed.
     """
     from agentmem.sources.fetch import fetch
-    from agentmem.sources.files import document_of
+    from agentmem.sources.files import fetched_document
 
     found = fetch(url, robots=robots, allow_private=allow_private, limits=limits)
-    name = found.url.split("?")[0].rsplit("/", 1)[-1]
-    said = {"media_type": found.media_type, "charset": found.charset}
-    document = document_of(found.content, url=found.url, name=name, **said)
+    document = fetched_document(found)
     return ReadPage(
         url=found.url,
         text=document.text,

@@ -266,16 +266,8 @@ def _line(text: str, limit: int, *, encoded: bool = False) -> str:
 
 
 COUNT_NAMES = (
-    "max_results",
-    "num_results",
-    "n_results",
-    "count",
-    "limit",
-    "k",
-    "top_k",
-    "n",
-    "num",
-)
+    "max_results", "num_results", "n_results", "count", "limit", "k", "top_k", "n", "num",
+)  # fmt: skip
 
 
 class CallableSearch:
