@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.applications import Starlette
@@ -25,10 +24,11 @@ from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager
 from agentmem.server import api, compat, page
 from agentmem.server.http import (
+    Door,
     Guard,
     Limits,
-    Metrics,
     Rates,
+    door_of,
     error_response,
     from_http,
     grant_of,
@@ -39,25 +39,6 @@ from agentmem.server.tokens import Tokens
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[Any]]
 
 OPEN_PATHS = ("/healthz", "/readyz", *page.OPEN_PATHS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """What every route needs: the memory, the tokens, the limits and what is counted."""
-
-    memory: AsyncMemoryManager
-    tokens: Tokens
-    limits: Limits
-    rates: Rates
-    metrics: Metrics
-    turns: api.Turns
-    auth: bool = True
-
-
-def door_of(request: Request) -> Door:
-    """The door that a request came through."""
-    door: Door = request.app.state.door
-    return door
 
 
 def create_app(
@@ -82,8 +63,6 @@ def create_app(
         tokens=Tokens(memory.store.settings, clock=memory.clock),
         limits=limits,
         rates=Rates(limits),
-        metrics=Metrics(),
-        turns=api.Turns(),
         auth=auth,
     )
 
@@ -108,15 +87,7 @@ def create_app(
         exception_handlers={AgentMemError: _say_error, HTTPException: _say_http},
         middleware=[
             Middleware(
-                Guard,
-                tokens=door.tokens,
-                limits=limits,
-                rates=door.rates,
-                metrics=door.metrics,
-                auth=auth,
-                hosts=hosts,
-                open_paths=OPEN_PATHS,
-                page_paths=page.PAGE_PATHS,
+                Guard, door=door, hosts=hosts, open_paths=OPEN_PATHS, page_paths=page.PAGE_PATHS
             )
         ],
     )

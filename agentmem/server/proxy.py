@@ -32,7 +32,7 @@ from agentmem.agent.adapters.replies import (
 from agentmem.agent.adapters.turn import OpenTurn, TurnKeeper, Viewer
 from agentmem.base.errors import InvalidInput, TimedOut, UpstreamFailed
 from agentmem.base.types import Scope
-from agentmem.server.http import grant_of
+from agentmem.server.http import door_of, grant_of
 from agentmem.server.members import Member, Members, read_members, skip
 from agentmem.server.tokens import Grant
 
@@ -134,7 +134,7 @@ class Proxy:
         return answer
 
     async def _pass_on(self, path: Path, request: Request) -> Response:
-        door = request.app.state.door
+        door = door_of(request)
         grant = grant_of(request)
         # The body of a GET means nothing, and a provider that leaves it unread would take it
         # for the beginning of the next caller's request.
@@ -199,7 +199,7 @@ class Proxy:
     def _headers(self, path: Path, request: Request) -> list[tuple[bytes, bytes]]:
         """The client's own headers; its token is ours, and gives way to the provider's key."""
         dropped = _OWN_HEADERS
-        ours = request.app.state.door.auth and "x-agentmem-token" not in request.headers
+        ours = door_of(request).auth and "x-agentmem-token" not in request.headers
         if ours:
             dropped = dropped | set(_KEYS)
         kept = [
