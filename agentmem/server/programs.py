@@ -348,10 +348,10 @@ def program_of(
         return Program(name=name, servers=servers, typed=True, hooks=settings, events=CLAUDE_EVENTS)
     if name in ("codex", "cursor"):
         folder = (here or home) / f".{name}"
-        servers, events = folder / "mcp.json", CURSOR_EVENTS
-        if name == "codex":
-            folder = folder if here else Path(env.get("CODEX_HOME") or folder)
-            servers, events = folder / "config.toml", CODEX_EVENTS
+        if name == "codex" and not here:
+            folder = Path(env.get("CODEX_HOME") or folder)
+        servers = folder / ("config.toml" if name == "codex" else "mcp.json")
+        events = CODEX_EVENTS if name == "codex" else CURSOR_EVENTS
         return Program(name=name, servers=servers, hooks=folder / "hooks.json", events=events)
     if name == "vscode":
         servers = here / ".vscode" if here else _settings_folder(home, env) / "Code" / "User"

@@ -189,8 +189,10 @@ def _get(url: httpx.URL, dialer: Dialer, limits: FetchLimits) -> Fetched | str:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise FetchFailed(str(url), reason) from None
     content_type = headers.get(b"content-type", b"").decode("latin-1")
-    said = {"media_type": media_type, "charset": charset_of(content_type)}
-    return Fetched(url=str(url), status=response.status, content=body, **said)
+    charset, status = charset_of(content_type), response.status
+    return Fetched(
+        url=str(url), status=status, media_type=media_type, content=body, charset=charset
+    )
 
 
 def _require_success(url: httpx.URL, status: int, headers: dict[bytes, bytes]) -> None:

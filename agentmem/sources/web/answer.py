@@ -468,7 +468,7 @@ def _statements(
 
 
 def _instant(value: date | None) -> datetime | None:
-    return value and datetime(value.year, value.month, value.day, tzinfo=UTC)
+    return None if value is None else datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
 EXTRACTIVE = "extractive"
