@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from itertools import chain, zip_longest
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from agentmem.base.checks import require_choice, require_number, require_text
-from agentmem.base.errors import InvalidInput
+from agentmem.base.checks import require_text
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Origin
 from agentmem.living.conflicts import Statement, find_conflicts
@@ -64,13 +63,6 @@ class Finding:
     score: float = 0.0
     origin: Origin = "web"
 
-    def __post_init__(self) -> None:
-        require_choice(self.side, get_args(Side), "side")
-        require_choice(self.origin, get_args(Origin), "origin")
-        for name in ("text", "url", "title", "memory_id"):
-            require_text(getattr(self, name), name)
-        require_number(self.score, "score")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedSource:
@@ -110,11 +102,8 @@ def merge_findings(
 def best_quote(question: str, source: NumberedSource) -> str:
     """The sentence of a source that fits the question best, else its first one, verbatim."""
     text = source.text
-    found = extract_answer(
-        question,
-        [ExtractSource(index=1, text=text, title=source.citation.title)],
-        most_sentences=1,
-    )
+    offered = ExtractSource(index=1, text=text, title=source.citation.title)
+    found = extract_answer(question, [offered], most_sentences=1)
     if found.found and len(found.sentences[0].quote) <= QUOTE_CHARACTERS:
         return found.sentences[0].quote
     first, last = next(sentences(text), (0, 0))
@@ -270,11 +259,6 @@ def request_answer(
 
     The numbers in the reference are those of the citations.
     """
-    for at, source in enumerate(sources, start=1):
-        if source.index != at:
-            raise InvalidInput(
-                "sources", source.index, "leave a gap in their numbers", remedy="Number from 1."
-            )
     offered = [
         BlockSource(
             text=focus(question, source.text),

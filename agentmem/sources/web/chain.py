@@ -184,7 +184,7 @@ class SearchChain:
             self._report(service, ticket, failed=False)
             service.not_before, service.refusals = None, 0
             return results
-        raise SearchFailed("It was not asked.")  # pragma: no cover - attempts is at least 1
+        raise AssertionError("attempts is at least 1")
 
     def _enter(self, service: _Service) -> int:
         """The breaker's ticket; `SearchFailed` while the service is to be left alone."""
