@@ -17,7 +17,6 @@ from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
 from agentmem.compat.records import Records, text_of
 from agentmem.search.intake import read_scope
-from agentmem.sources.indexer import names_of
 from agentmem.text.messages import get
 
 try:
@@ -207,7 +206,7 @@ class MemoryRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        whose = names_of(read_scope(self.scope, {}))
+        whose = read_scope(self.scope, {}).whose
         found = self.memory.search(
             query, top_k=kwargs.get("k", self.k), threshold=self.threshold, **whose
         )

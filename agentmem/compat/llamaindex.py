@@ -17,7 +17,6 @@ from pydantic import PrivateAttr
 from agentmem.agent.adapters.replies import as_chat, is_ours, view_items
 from agentmem.agent.adapters.turn import Remembers, TurnKeeper
 from agentmem.base.errors import MissingExtra
-from agentmem.sources.indexer import names_of
 
 try:
     from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
@@ -60,7 +59,7 @@ class AgentMemBlock(Remembers, BaseMemoryBlock[list[ChatMessage]]):
                 if not is_ours(read):
                     said.setdefault(session, []).append(read)
             for session, told in said.items():
-                whose = names_of(self._keeper.whose(None, context=session, names=[session]))
+                whose = self._keeper.whose(None, context=session, names=[session]).whose
                 memory: Any = self._keeper.memory
                 await asyncio.to_thread(
                     memory.add_messages, told, session=str(session or ""), once=True, **whose

@@ -16,10 +16,9 @@ import agentmem
 from agentmem.base.checks import require_count, require_mapping, require_text
 from agentmem.base.errors import AgentMemWarning, InvalidInput, RecordNotFound
 from agentmem.base.types import Memory as Record
-from agentmem.compat import mem0_dicts as dicts
+from agentmem.compat import records as dicts
 from agentmem.memory.facade import Awaitable, awaited
 from agentmem.memory.manager import MemoryManager
-from agentmem.sources.indexer import names_of
 
 _PAGE = 20
 _UNSET: Any = object()
@@ -72,7 +71,7 @@ class Memory:
         new = [one.id for one in kept.items if one.event == "ADD"]
         for fact in self._memory.living.learn(said, **whose).added if infer else ():
             told = {**fact.metadata, **marks}
-            self._memory.update(fact.id, metadata=told, **names_of(fact.scope))
+            self._memory.update(fact.id, metadata=told, **fact.scope.whose)
             new.append(fact.id)
         return {"results": [dicts.added(self._memory.get(one, **whose)) for one in new]}
 
@@ -142,13 +141,13 @@ class Memory:
         if expiration_date is not _UNSET:
             marks.pop("expiration_date", None)
             marks |= dicts.marks_of(None, expiration_date)
-        self._memory.update(found.id, text, metadata=marks, **names_of(found.scope))
+        self._memory.update(found.id, text, metadata=marks, **found.scope.whose)
         return {"message": "Memory updated successfully!"}
 
     def delete(self, memory_id: str) -> dict[str, str]:
         """Take one memory out; `MissingMemory`, a ValueError as in mem0, without it."""
         found = self._find(memory_id)
-        self._memory.delete(found.id, **names_of(found.scope))
+        self._memory.delete(found.id, **found.scope.whose)
         return {"message": "Memory deleted successfully!"}
 
     def delete_all(

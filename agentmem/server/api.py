@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agentmem.agent.reading import ResultPage
-from agentmem.agent.turn import Turn, session_of, working_for
+from agentmem.agent.turn import session_of, working_for
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import (
     InvalidInput,
@@ -49,7 +49,7 @@ from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.snapshot import Outcome, Snapshot
 from agentmem.search.intake import instant, scope_and_filter, scope_of
 from agentmem.search.results import AddResult, IndexingResult
-from agentmem.server.http import grant_of
+from agentmem.server.http import Door, Turns, door_of, grant_of
 from agentmem.server.tokens import Grant
 from agentmem.server.wire import Operation, Signals, openapi, plain, read_request, write
 from agentmem.stores.jsonl import ImportReport
@@ -67,6 +67,7 @@ Span = str | int | list[int]
 class RequestScope:
     """Who asks, whose memory is meant, and what that token allows."""
 
+    memory: MemoryManager
     scope: Scope
     grant: Grant
     turns: Turns
@@ -137,8 +138,7 @@ class Done:
 
 
 def add(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     text: str | None = None,
     messages: list[dict[str, Any]] | None = None,
@@ -156,30 +156,28 @@ def add(
     importance: float = 0.5,
 ) -> AddResult:
     """Remember a text, a conversation, a document, or a page cut already."""
-    whose.may_write(visibility)
-    said = [name for name, value in (("text", text), ("messages", messages),
-                                     ("document", document), ("chunks", chunks))
-            if value is not None]  # fmt: skip
+    asked.may_write(visibility)
+    given = {"text": text, "messages": messages, "document": document, "chunks": chunks}
+    said = [name for name, value in given.items() if value is not None]
     if len(said) != 1:
         raise InvalidInput(
             "body", said, "holds not one thing to remember",
             remedy="Give text, messages, document or chunks.",
         )  # fmt: skip
-    common: dict[str, Any] = {
-        "visibility": visibility, "metadata": metadata or {}, **whose.names
-    }  # fmt: skip
+    common: Any = {"visibility": visibility, "metadata": metadata or {}, **asked.names}
     if text is not None:
-        return memory.add_text(text, kind=kind, importance=importance, id=id, **common)
+        return asked.memory.add_text(text, kind=kind, importance=importance, id=id, **common)
     if messages is not None:
-        return memory.add_messages(messages, session=session, once=once, listen=listen, **common)
+        return asked.memory.add_messages(
+            messages, session=session, once=once, listen=listen, **common
+        )
     if document is not None:
-        return memory.add_document(document, **common)
-    return memory.add_chunks(chunks or [], url=url, title=title, **common)
+        return asked.memory.add_document(document, **common)
+    return asked.memory.add_chunks(chunks or [], url=url, title=title, **common)
 
 
 def list_memories(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     limit: int = 50,
     cursor: str = "",
@@ -194,7 +192,7 @@ def list_memories(
 ) -> Listed:
     """Memories, newest first; the answer's `cursor` asks for the next ones."""
     limit = _at_most(limit)
-    reader, where = scope_and_filter(whose.names, filters)
+    reader, where = scope_and_filter(asked.names, filters)
     at, last_id, seen = _read_cursor(cursor)
     end = instant(until, "until")
     selection = Selection(
@@ -208,7 +206,7 @@ def list_memories(
         superseded=superseded,
         forgotten=forgotten,
     )
-    found = list(memory.store.recent(selection, limit=limit + seen + 1))
+    found = list(asked.memory.store.recent(selection, limit=limit + seen + 1))
     if at is not None:
         ids = [one.id for one in found]
         found = found[ids.index(last_id) + 1 if last_id in ids else seen :]
@@ -248,22 +246,21 @@ def _read_cursor(cursor: str) -> tuple[datetime | None, str, int]:
     return found
 
 
-def delete(memory: MemoryManager, whose: RequestScope, *, memory_id: str) -> Counted:
+def delete(asked: RequestScope, *, memory_id: str) -> Counted:
     """Take a memory out of every read; it is kept until it is erased."""
-    count = memory.delete(memory_id, **whose.names)
+    count = asked.memory.delete(memory_id, **asked.names)
     if not count:
         raise RecordNotFound(memory_id)
     return Counted(count=count)
 
 
-def list_sources(memory: MemoryManager, whose: RequestScope) -> tuple[Source, ...]:
+def list_sources(asked: RequestScope) -> tuple[Source, ...]:
     """The pages and documents that are remembered."""
-    return memory.store.upkeep.sources(whose.scope)
+    return asked.memory.store.upkeep.sources(asked.scope)
 
 
 def index_file(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     name: str,
     content: str = "",
@@ -278,56 +275,47 @@ def index_file(
         except ValueError:
             raise InvalidInput("base64_content", "…", "is not base64") from None
     url = name if "://" in name else f"file:///{name.lstrip('/')}"
-    return memory.sources.index_page(data, url, title or name, **whose.names)
+    return asked.memory.sources.index_page(data, url, title or name, **asked.names)
 
 
-def index_url(memory: MemoryManager, whose: RequestScope, *, url: str) -> IndexingResult:
+def index_url(asked: RequestScope, *, url: str) -> IndexingResult:
     """Fetch a page and remember it; addresses of private networks are refused."""
-    return memory.sources.index_url(url, **whose.names)
+    return asked.memory.sources.index_url(url, **asked.names)
 
 
-def contexts(
-    memory: MemoryManager, whose: RequestScope, *, limit: int = 20
-) -> tuple[Snapshot, ...]:
+def contexts(asked: RequestScope, *, limit: int = 20) -> tuple[Snapshot, ...]:
     """The newest contexts that were built, newest first, without long texts."""
-    return trace_of(memory).list(limit=_at_most(limit), scope=whose.scope, texts=False)
+    return trace_of(asked.memory).list(limit=_at_most(limit), scope=asked.scope, texts=False)
 
 
-def context(memory: MemoryManager, whose: RequestScope, *, context_id: str) -> Snapshot:
+def context(asked: RequestScope, *, context_id: str) -> Snapshot:
     """Everything about one context: what was looked at, what was sent and why; `last` too."""
-    return explain(memory, context_id, scope=whose.scope)
+    return explain(asked.memory, context_id, scope=asked.scope)
 
 
-def context_why(
-    memory: MemoryManager, whose: RequestScope, *, context_id: str, memory_id: str
-) -> Why:
+def context_why(asked: RequestScope, *, context_id: str, memory_id: str) -> Why:
     """Why a memory was in a context, or was not."""
-    return explain_memory(memory, memory_id, context_id, scope=whose.scope)
+    return explain_memory(asked.memory, memory_id, context_id, scope=asked.scope)
 
 
-def context_replay(
-    memory: MemoryManager, whose: RequestScope, *, context_id: str, settings: dict[str, Any]
-) -> Replay:
+def context_replay(asked: RequestScope, *, context_id: str, settings: dict[str, Any]) -> Replay:
     """A context decided again with other settings, such as `top_k`; nothing is searched."""
-    return replay_context(memory, settings, context_id, scope=whose.scope)
+    return replay_context(asked.memory, settings, context_id, scope=asked.scope)
 
 
-def preview(
-    memory: MemoryManager, whose: RequestScope, *, query: str, model: str = ""
-) -> Snapshot | None:
+def preview(asked: RequestScope, *, query: str, model: str = "") -> Snapshot | None:
     """The context that a question would get now; nothing of it is kept."""
-    return inspect_context(memory, query, model=model, scope=whose.scope).snapshot
+    return inspect_context(asked.memory, query, model=model, scope=asked.scope).snapshot
 
 
-def results(memory: MemoryManager, whose: RequestScope, *, limit: int = 20) -> tuple[Memory, ...]:
+def results(asked: RequestScope, *, limit: int = 20) -> tuple[Memory, ...]:
     """The newest tool results that are kept."""
-    selection = Selection(reader=whose.scope, kinds=("tool_result",))
-    return memory.store.recent(selection, limit=_at_most(limit))
+    selection = Selection(reader=asked.scope, kinds=("tool_result",))
+    return asked.memory.store.recent(selection, limit=_at_most(limit))
 
 
 def keep_result(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     name: str,
     output: Any,
@@ -336,14 +324,13 @@ def keep_result(
     model: str = "",
 ) -> Mapping[str, Any]:
     """Keep a tool's result whole; gives what to tell the model in its place."""
-    working = working_for(memory, scope=whose.scope, model=model, config=LoopConfig())
+    working = working_for(asked.memory, scope=asked.scope, model=model, config=LoopConfig())
     kept = working.keep(name, arguments, output, error=error)
     return {"id": kept.id, "content": kept.content, "tokens": kept.tokens, "whole": kept.whole}
 
 
 def read_result(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     result_id: str,
     range: Span | None = None,  # noqa: A002 - the name the memory's tool has for it
@@ -354,7 +341,7 @@ def read_result(
     limit_tokens: int = 1_000,
 ) -> ResultPage:
     """One page of a tool result: by characters, by lines, by a pattern or by a JSON path."""
-    working = working_for(memory, scope=whose.scope, model="", config=LoopConfig())
+    working = working_for(asked.memory, scope=asked.scope, model="", config=LoopConfig())
     working.describe(result_id)  # what is not there is not there, rather than explained
     return working.read(
         result_id, range=range, lines=lines, grep=grep, json_path=json_path, offset=offset,
@@ -363,8 +350,7 @@ def read_result(
 
 
 def assemble(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     task: str = "",
     signals: Signals | None = None,
@@ -373,9 +359,9 @@ def assemble(
     model: str = "",
 ) -> Assembled:
     """What is worth knowing for a task, within a token budget, in tiers."""
-    found = memory.living.assemble_context(
+    found = asked.memory.living.assemble_context(
         token_budget, signals=signals or (), activity=activity, task=task, model=model,
-        **whose.names,
+        **asked.names,
     )  # fmt: skip
     tiers = tuple(
         TierUse(tier=tier, budget_tokens=budget, tokens=found.tier_tokens.get(tier, 0))
@@ -389,19 +375,19 @@ def assemble(
 
 
 def predict(
-    memory: MemoryManager, whose: RequestScope, *, signals: Signals | None = None, limit: int = 10
+    asked: RequestScope, *, signals: Signals | None = None, limit: int = 10
 ) -> tuple[Prediction, ...]:
     """The memories most probably needed in this situation, with a confidence."""
-    return memory.living.predict(signals or (), _at_most(limit), **whose.names)
+    return asked.memory.living.predict(signals or (), _at_most(limit), **asked.names)
 
 
-def stats(memory: MemoryManager, whose: RequestScope, *, last: str = "") -> StatsReport:
+def stats(asked: RequestScope, *, last: str = "") -> StatsReport:
     """Figures of the contexts and of what is remembered; `last` is how far back (`24h`, `7d`)."""
     return collect_stats(
-        memory,
-        now=memory.clock.now(),
+        asked.memory,
+        now=asked.memory.clock.now(),
         last=read_span(last) if last else None,
-        scope=_everybody(whose.scope, whose.grant),
+        scope=_everybody(asked.scope, asked.grant),
     )
 
 
@@ -410,69 +396,44 @@ def _everybody(scope: Scope, grant: Grant) -> Scope | None:
     return None if grant.admin and scope == Scope() else scope
 
 
-def users(memory: MemoryManager, whose: RequestScope) -> list[dict[str, Any]]:
+def users(asked: RequestScope) -> list[dict[str, Any]]:
     """Whose memories there are, and how many."""
-    whose.grant.require_admin()
-    return [{"user_id": user, "memories": count} for user, count in memory.users().items()]
+    asked.grant.require_admin()
+    return [{"user_id": user, "memories": count} for user, count in asked.memory.users().items()]
 
 
-def doctor(memory: MemoryManager, whose: RequestScope) -> DoctorReport:
+def doctor(asked: RequestScope) -> DoctorReport:
     """How the server's environment and store are."""
-    whose.grant.require_admin()
-    return examine(memory, now=memory.clock.now())
+    asked.grant.require_admin()
+    return examine(asked.memory, now=asked.memory.clock.now())
 
 
 def upkeep(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     task: Literal["verify", "sync", "vacuum", "reembed", "flush"],
 ) -> Mapping[str, Any]:
     """Look after the store as a whole."""
-    whose.grant.require_admin()
+    asked.grant.require_admin()
     if task == "flush":
-        return {"result": memory.flush(30.0)}
-    return {"result": getattr(memory.upkeep, task)()}
+        return {"result": asked.memory.flush(30.0)}
+    return {"result": getattr(asked.memory.upkeep, task)()}
 
 
-def import_lines(
-    memory: MemoryManager, whose: RequestScope, *, lines: str, own_words: bool = False
-) -> ImportReport:
+def import_lines(asked: RequestScope, *, lines: str, own_words: bool = False) -> ImportReport:
     """Add what an export wrote, as the caller's own; what is there already is skipped."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "import.jsonl"
         path.write_text(lines, "utf-8", newline="")
-        return memory.upkeep.import_jsonl(path, own_words=own_words, **whose.names)
+        return asked.memory.upkeep.import_jsonl(path, own_words=own_words, **asked.names)
 
 
 # ----------------------------------------------------------------------------
 # Turns: one call gives what to send, another is told the answer.
 
 
-class Turns:
-    """The turns this process opened and was not told the end of; the oldest give way."""
-
-    def __init__(self, most: int = 4_096) -> None:
-        self._open: OrderedDict[str, tuple[Scope, Turn]] = OrderedDict()
-        self._most = most
-
-    def put(self, scope: Scope, turn: Turn) -> None:
-        self._open[turn.snapshot_id or turn.message_id] = (scope, turn)
-        while len(self._open) > self._most:
-            with suppress(KeyError):
-                self._open.popitem(last=False)
-
-    def take(self, scope: Scope, turn_id: str) -> Turn | None:
-        found = self._open.get(turn_id)
-        if found is None or found[0] != scope:
-            return None
-        self._open.pop(turn_id, None)
-        return found[1]
-
-
 def open_turn(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     messages: list[dict[str, Any]],
     model: str = "",
@@ -483,11 +444,11 @@ def open_turn(
     signals: Signals | None = None,
 ) -> TurnOpened:
     """Open a turn: the messages to send to the model, with what memory knows among them."""
-    turn = memory.turn(
-        messages, model=model, tools=tools, scope=whose.scope, config=config,
-        message_id=message_id or memory.ids.new(), trim=trim, signals=signals or (),
+    turn = asked.memory.turn(
+        messages, model=model, tools=tools, scope=asked.scope, config=config,
+        message_id=message_id or asked.memory.ids.new(), trim=trim, signals=signals or (),
     )  # fmt: skip
-    whose.turns.put(whose.scope, turn)
+    asked.turns.put(asked.scope, turn)
     return TurnOpened(
         id=turn.snapshot_id or turn.message_id,
         messages=tuple(turn.messages),
@@ -499,8 +460,7 @@ def open_turn(
 
 
 def end_turn(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     turn_id: str,
     answer: str = "",
@@ -509,24 +469,24 @@ def end_turn(
     error: str = "",
 ) -> Done:
     """Tell a turn its answer: both sides are remembered in the background."""
-    turn = whose.turns.take(whose.scope, turn_id)
+    turn = asked.turns.take(asked.scope, turn_id)
     if turn is not None:
         turn.done(answer, usage=usage, duration_ms=duration_ms, error=error)
         return Done()
     # Another worker opened it: its trace says what was asked.
-    trace = memory.runtime.trace
-    asked = trace.get(turn_id, scope=whose.scope)
-    if asked.outcome is not None:
+    trace = asked.memory.runtime.trace
+    traced = trace.get(turn_id, scope=asked.scope)
+    if traced.outcome is not None:
         return Done()
     outcome = Outcome(answer=answer, usage=usage or {}, duration_ms=duration_ms, error=error)
-    trace.complete(asked.id, outcome, scope=whose.scope)
-    now = memory.clock.now()
-    said = (("user", asked.query), ("assistant", answer))
-    memory.runtime.indexer.enqueue_messages(
+    trace.complete(traced.id, outcome, scope=asked.scope)
+    now = asked.memory.clock.now()
+    said = (("user", traced.query), ("assistant", answer))
+    asked.memory.runtime.indexer.enqueue_messages(
         [{"role": r, "content": c, "created_at": now.isoformat()} for r, c in said if c.strip()],
-        session=session_of(whose.scope, now),
-        scope=whose.scope,
-        trace=asked.id,
+        session=session_of(asked.scope, now),
+        scope=asked.scope,
+        trace=traced.id,
     )
     return Done()
 
@@ -605,40 +565,26 @@ def routes(operations: Sequence[Operation]) -> list[Route]:
 
 def _endpoint(operation: Operation) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
-        door = request.app.state.door
+        door = door_of(request)
         said = await read_request(operation, request)
         async with asyncio.timeout(door.limits.request_seconds or None):
-            found = await door.memory.run(
-                run, operation, door.memory.manager, grant_of(request), said, door.turns
-            )
+            found = await door.memory.run(run, operation, door, grant_of(request), said)
         return Response(found, media_type="application/json")
 
     return answer
 
 
-def run(
-    operation: Operation,
-    memory: MemoryManager,
-    grant: Grant,
-    said: dict[str, Any],
-    turns: Turns,
-) -> bytes:
+def run(operation: Operation, door: Door, grant: Grant, said: dict[str, Any]) -> bytes:
     """Make the call for who asks, and write what it gives."""
-    asked = {name: said.pop(name) for name in Scope.__slots__ if said.get(name) is not None}
-    for name in Scope.__slots__:
-        said.pop(name, None)
-    scope = grant.narrowed(scope_of(asked))
+    named = {name: said.pop(name, None) for name in Scope.__slots__}
+    scope = grant.narrowed(scope_of({n: v for n, v in named.items() if v is not None}))
     if said.get("filters"):  # a user named in there is who reads, too
         scope = grant.narrowed(_both(scope, scope_and_filter({}, said["filters"])[0]))
-    whose = RequestScope(scope=scope, grant=grant, turns=turns)
     if callable(operation.call):
-        found = operation.call(memory, whose, **said)
+        asked = RequestScope(memory=door.memory.manager, scope=scope, grant=grant, turns=door.turns)
+        found = operation.call(asked, **said)
     else:
-        target: Any = memory
-        *parts, name = operation.call.split(".")
-        for part in parts:
-            target = getattr(target, part)
-        found = getattr(target, name)(**said, **whose.names)
+        found = attrgetter(operation.call)(door.memory.manager)(**said, **scope.whose)
     return write(found, bare=operation.bare)
 
 
@@ -649,8 +595,7 @@ def _both(scope: Scope, named: Scope) -> Scope:
 
 async def export(request: Request) -> Response:
     """What the caller sees, one JSON object a line, as `agentmem import` reads it."""
-    door = request.app.state.door
-    grant = grant_of(request)
+    door, grant = door_of(request), grant_of(request)
     known = {n: v for n, v in request.query_params.items() if n in Scope.__slots__}
     scope = grant.narrowed(scope_of(known))
     reader = _everybody(scope, grant)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from agentmem.agent.adapters.turn import TurnKeeper
@@ -31,10 +30,11 @@ except ImportError as missing:
 
 from agentmem.server import api, compat, page
 from agentmem.server.http import (
+    Door,
     Guard,
     Limits,
-    Metrics,
     Rates,
+    door_of,
     error_response,
     from_http,
     grant_of,
@@ -45,25 +45,6 @@ from agentmem.server.tokens import Tokens
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[Any]]
 
 OPEN_PATHS = ("/healthz", "/readyz", *page.OPEN_PATHS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """What every route needs: the memory, the tokens, the limits and what is counted."""
-
-    memory: AsyncMemoryManager
-    tokens: Tokens
-    limits: Limits
-    rates: Rates
-    metrics: Metrics
-    turns: api.Turns
-    auth: bool = True
-
-
-def door_of(request: Request) -> Door:
-    """The door that a request came through."""
-    door: Door = request.app.state.door
-    return door
 
 
 def create_app(
@@ -97,13 +78,10 @@ def create_app(
         tokens=Tokens(memory.store.settings, clock=memory.clock),
         limits=limits,
         rates=Rates(limits),
-        metrics=Metrics(),
-        turns=api.Turns(),
         auth=auth,
     )
 
     proxy = Proxy(upstream, TurnKeeper(memory)) if upstream is not None else None
-    mcp = McpRoute(memory)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -112,26 +90,22 @@ def create_app(
                 stack.push_async_callback(door.memory.close)
             if proxy is not None:
                 stack.push_async_callback(proxy.close)
-            await stack.enter_async_context(mcp.ready())
             for one in lifespans:
                 await stack.enter_async_context(one(app))
             yield
 
     app = Starlette(
-        routes=[*routes, *(proxy.routes() if proxy else ()), Route("/mcp", mcp), *_own_routes()],
+        routes=[
+            *routes,
+            *(proxy.routes() if proxy else ()),
+            Route("/mcp", McpRoute(memory)),
+            *_own_routes(),
+        ],
         lifespan=lifespan,
         exception_handlers={AgentMemError: _say_error, HTTPException: _say_http},
         middleware=[
             Middleware(
-                Guard,
-                tokens=door.tokens,
-                limits=limits,
-                rates=door.rates,
-                metrics=door.metrics,
-                auth=auth,
-                hosts=hosts,
-                open_paths=OPEN_PATHS,
-                page_paths=page.PAGE_PATHS,
+                Guard, door=door, hosts=hosts, open_paths=OPEN_PATHS, page_paths=page.PAGE_PATHS
             )
         ],
     )
@@ -143,54 +117,24 @@ class McpRoute:
     """The Model Context Protocol at `/mcp`, for whoever the token of a request is of.
 
     Its package takes longer to import than the rest of the server together, so that is done by
-    the first request; one task enters and leaves what the protocol needs around it.
+    the first request.
     """
 
     def __init__(self, memory: MemoryManager) -> None:
         self._memory = memory
-        self._wanted, self._over = asyncio.Event(), asyncio.Event()
-        self._door: asyncio.Future[Any] | None = None
-
-    @asynccontextmanager
-    async def ready(self) -> AsyncIterator[None]:
-        """What must be entered while requests are answered."""
-        self._wanted, self._over = asyncio.Event(), asyncio.Event()
-        self._door = asyncio.get_running_loop().create_future()
-        staying = asyncio.create_task(self._stay(self._door))
-        try:
-            yield
-        finally:
-            self._over.set()
-            self._wanted.set()
-            await staying
-
-    async def _stay(self, door: asyncio.Future[Any]) -> None:
-        await self._wanted.wait()
-        if self._over.is_set():
-            return
-        try:
-            made = await asyncio.to_thread(self._make)
-        except AgentMemError as error:
-            door.set_exception(error)
-            return
-        async with made.run():
-            door.set_result(made)
-            await self._over.wait()
+        self._door: Any = None
 
     def _make(self) -> Any:
         from agentmem.server.mcp import HttpDoor, make_server
 
         server = make_server(self._memory, lambda request: grant_of(request).scope)
-        return HttpDoor(server, hosts=("localhost",))
+        return HttpDoor(server, hosts=())
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request; the guard has looked at its Host and Origin already."""
         if self._door is None:
-            raise StoreClosed("The server is not started.")
-        self._wanted.set()
-        door = await asyncio.shield(self._door)
-        given = [(n, v) for n, v in scope["headers"] if n not in (b"host", b"origin")]
-        await door({**scope, "headers": [*given, (b"host", b"localhost")]}, receive, send)
+            self._door = await asyncio.to_thread(self._make)
+        await self._door(scope, receive, send)
 
 
 def _own_routes() -> list[BaseRoute]:

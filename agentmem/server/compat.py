@@ -9,8 +9,7 @@ from typing import Any
 from agentmem.base.errors import InvalidInput, NotPermitted, RecordNotFound
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope, Whose, memory_to_dict
-from agentmem.compat.mem0_dicts import events, find, item, marks_of, unexpired
-from agentmem.memory.manager import MemoryManager
+from agentmem.compat.records import events, find, item, marks_of, unexpired
 from agentmem.search.intake import scope_and_filter
 from agentmem.server.api import MOST, RequestScope
 from agentmem.server.wire import Operation
@@ -52,14 +51,13 @@ def _renamed(filters: Any) -> Any:
     }
 
 
-def ping(memory: MemoryManager, whose: RequestScope) -> Mapping[str, Any]:
+def ping(asked: RequestScope) -> Mapping[str, Any]:
     """Whether the token is good."""
     return {"status": "ok", "org_id": "agentmem", "project_id": "default", "user_email": None}
 
 
 def add(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     messages: list[dict[str, Any]],
     metadata: dict[str, Any] | None = None,
@@ -67,19 +65,18 @@ def add(
     infer: bool = True,
 ) -> Mapping[str, Any]:
     """Remember messages; without `infer` word for word, with nothing heard in them."""
-    added = memory.add_messages(
+    added = asked.memory.add_messages(
         messages,
         listen=infer,
         once=infer,
         metadata=marks_of(metadata, expiration_date),
-        **whose.names,
+        **asked.names,
     )
     return {"results": added["results"], "message": "Remembered.", "status": "SUCCEEDED"}
 
 
 def search(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     query: str,
     filters: dict[str, Any] | None = None,
@@ -87,14 +84,15 @@ def search(
     threshold: float | None = None,
 ) -> Mapping[str, Any]:
     """Find memories."""
-    where = unexpired(memory, filters or {})
-    found = memory.search(query, top_k=top_k, threshold=threshold, filters=where, **whose.names)
+    where = unexpired(asked.memory, filters or {})
+    found = asked.memory.search(
+        query, top_k=top_k, threshold=threshold, filters=where, **asked.names
+    )
     return {"results": [{**_item(hit.memory), "score": hit.score} for hit in found]}
 
 
 def list_all(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     filters: dict[str, Any] | None = None,
     page: int = 1,
@@ -103,13 +101,13 @@ def list_all(
     """A page of memories, newest first."""
     if not (1 <= page <= 10_000 and 1 <= page_size <= MOST):
         raise InvalidInput("page", page, f"or its size is not from 1 to {MOST:,}")
-    filters = unexpired(memory, filters or {})
-    found = memory.get_all(filters=filters, limit=page * page_size + 1, **whose.names)
+    filters = unexpired(asked.memory, filters or {})
+    found = asked.memory.get_all(filters=filters, limit=page * page_size + 1, **asked.names)
     shown = found[(page - 1) * page_size : page * page_size]
-    reader, where = scope_and_filter(whose.names, filters)
+    reader, where = scope_and_filter(asked.names, filters)
     more = len(found) > page * page_size
     return {
-        "count": memory.store.count(Selection(reader=reader, where=where)),
+        "count": asked.memory.store.count(Selection(reader=reader, where=where)),
         "next": f"?page={page + 1}&page_size={page_size}" if more else None,
         "previous": f"?page={page - 1}&page_size={page_size}" if page > 1 else None,
         "results": [_item(one) for one in shown],
@@ -122,62 +120,59 @@ def _item(memory: Memory) -> dict[str, Any]:
     return {**memory_to_dict(memory), **item(memory), **more}
 
 
-def _owned(
-    memory: MemoryManager, whose: RequestScope, memory_id: str, *, deleted: bool = False
-) -> tuple[Memory, Whose]:
+def _owned(asked: RequestScope, memory_id: str, *, deleted: bool = False) -> tuple[Memory, Whose]:
     """A memory and the names it is seen under; an admin who names nobody means its owner."""
-    if whose.grant.admin and whose.scope == Scope():
-        found = find(memory, memory_id, deleted=deleted)
+    if asked.grant.admin and asked.scope == Scope():
+        found = find(asked.memory, memory_id, deleted=deleted)
         return found, found.scope.whose
-    return memory.store.get(whose.scope, memory_id, deleted=deleted), whose.scope.whose
+    return asked.memory.store.get(asked.scope, memory_id, deleted=deleted), asked.scope.whose
 
 
-def get(memory: MemoryManager, whose: RequestScope, *, memory_id: str) -> Mapping[str, Any]:
+def get(asked: RequestScope, *, memory_id: str) -> Mapping[str, Any]:
     """One memory."""
-    return _item(_owned(memory, whose, memory_id)[0])
+    return _item(_owned(asked, memory_id)[0])
 
 
 def update(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     memory_id: str,
     text: str | None = None,
     metadata: dict[str, Any] | None = None,
 ) -> Mapping[str, Any]:
     """Change what a memory says."""
-    names = _owned(memory, whose, memory_id)[1]
-    return _item(memory.update(memory_id, text, metadata=metadata, **names))
+    names = _owned(asked, memory_id)[1]
+    return _item(asked.memory.update(memory_id, text, metadata=metadata, **names))
 
 
-def delete(memory: MemoryManager, whose: RequestScope, *, memory_id: str) -> Mapping[str, Any]:
+def delete(asked: RequestScope, *, memory_id: str) -> Mapping[str, Any]:
     """Take a memory out of every read."""
-    memory.delete(memory_id, **_owned(memory, whose, memory_id)[1])
+    asked.memory.delete(memory_id, **_owned(asked, memory_id)[1])
     return {"message": "Memory deleted successfully!"}
 
 
-def history(memory: MemoryManager, whose: RequestScope, *, memory_id: str) -> list[dict[str, Any]]:
+def history(asked: RequestScope, *, memory_id: str) -> list[dict[str, Any]]:
     """What a memory said, oldest first: ADD, each UPDATE, and DELETE."""
-    found, names = _owned(memory, whose, memory_id, deleted=True)
-    return events(found, memory.history(memory_id, **names))
+    found, names = _owned(asked, memory_id, deleted=True)
+    return events(found, asked.memory.history(memory_id, **names))
 
 
-def delete_all(memory: MemoryManager, whose: RequestScope) -> Mapping[str, Any]:
+def delete_all(asked: RequestScope) -> Mapping[str, Any]:
     """Delete everything of who is named."""
-    if whose.scope == Scope():
+    if asked.scope == Scope():
         raise InvalidInput("user_id", None, "is missing", remedy="Say whose memories are meant.")
-    memory.delete_all(**whose.names)
+    asked.memory.delete_all(**asked.names)
     return {"message": "Memories deleted successfully!"}
 
 
-def entities(memory: MemoryManager, whose: RequestScope) -> Mapping[str, Any]:
+def entities(asked: RequestScope) -> Mapping[str, Any]:
     """Whose memories there are."""
     counts: dict[str | None, int]
-    if whose.grant.admin:
-        counts = dict(memory.users())
+    if asked.grant.admin:
+        counts = dict(asked.memory.users())
     else:
-        user = whose.scope.user_id
-        counts = {user: memory.store.upkeep.stats(whose.scope).chunks}
+        user = asked.scope.user_id
+        counts = {user: asked.memory.store.upkeep.stats(asked.scope).chunks}
     found = [
         {"id": name, "name": name, "type": "user", "total_memories": count}
         for name, count in counts.items()
@@ -186,24 +181,21 @@ def entities(memory: MemoryManager, whose: RequestScope) -> Mapping[str, Any]:
     return {"count": len(found), "next": None, "previous": None, "results": found}
 
 
-def delete_entity(
-    memory: MemoryManager, whose: RequestScope, *, entity_type: str, name: str
-) -> Mapping[str, Any]:
+def delete_entity(asked: RequestScope, *, entity_type: str, name: str) -> Mapping[str, Any]:
     """Delete everything of a user, agent, app or run."""
     if entity_type not in _TYPES:
         raise InvalidInput("entity_type", entity_type, "is unknown", remedy=", ".join(_TYPES))
     try:
-        scope = whose.grant.narrowed(Scope(**{_TYPES[entity_type]: name}))
+        scope = asked.grant.narrowed(Scope(**{_TYPES[entity_type]: name}))
     except NotPermitted:
         raise RecordNotFound(name, what=entity_type) from None
-    memory.delete_all(**scope.whose)
+    asked.memory.delete_all(**scope.whose)
     return {"message": "Entity deleted successfully!"}
 
 
 def _each(
     call: Callable[..., Any],
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     memories: list[dict[str, Any]],
 ) -> int:
     if not 1 <= len(memories) <= MOST:
@@ -212,25 +204,21 @@ def _each(
     for one in memories:
         if not isinstance(one.get("memory_id"), str):
             raise InvalidInput("memory_id", one.get("memory_id"), "is no id")
-        _owned(memory, whose, one["memory_id"])  # before anything is changed
+        _owned(asked, one["memory_id"])  # before anything is changed
     for one in memories:
-        call(memory, whose, **{name: one[name] for name in known if name in one})
+        call(asked, **{name: one[name] for name in known if name in one})
     return len(memories)
 
 
-def batch_update(
-    memory: MemoryManager, whose: RequestScope, *, memories: list[dict[str, Any]]
-) -> Mapping[str, Any]:
+def batch_update(asked: RequestScope, *, memories: list[dict[str, Any]]) -> Mapping[str, Any]:
     """Change several memories."""
-    return {"message": f"Successfully updated {_each(update, memory, whose, memories)} memories"}
+    return {"message": f"Successfully updated {_each(update, asked, memories)} memories"}
 
 
-def batch_delete(
-    memory: MemoryManager, whose: RequestScope, *, memories: list[dict[str, Any]]
-) -> Mapping[str, Any]:
+def batch_delete(asked: RequestScope, *, memories: list[dict[str, Any]]) -> Mapping[str, Any]:
     """Delete several memories."""
     ids = [{"memory_id": one.get("memory_id")} for one in memories]
-    return {"message": f"Successfully deleted {_each(delete, memory, whose, ids)} memories"}
+    return {"message": f"Successfully deleted {_each(delete, asked, ids)} memories"}
 
 
 # ----------------------------------------------------------------------------
@@ -238,8 +226,7 @@ def batch_delete(
 
 
 def search_store(
-    memory: MemoryManager,
-    whose: RequestScope,
+    asked: RequestScope,
     *,
     store_id: str,
     query: str | list[str],
@@ -252,19 +239,19 @@ def search_store(
         raise InvalidInput("max_num_results", max_num_results, "is not from 1 to 50")
     if store_id != "default":
         try:
-            whose = replace(whose, scope=whose.grant.narrowed(Scope(user_id=store_id)))
+            asked = replace(asked, scope=asked.grant.narrowed(Scope(user_id=store_id)))
         except NotPermitted:
             raise RecordNotFound(store_id, what="vector store") from None
     threshold = (ranking_options or {}).get("score_threshold")
-    asked = [query] if isinstance(query, str) else query
+    queries = [query] if isinstance(query, str) else query
     best: dict[str, tuple[float, Memory]] = {}
-    for one in asked:
-        found = memory.search(
+    for one in queries:
+        found = asked.memory.search(
             one,
             top_k=max_num_results,
             threshold=float(threshold) if isinstance(threshold, int | float) else None,
             filters=filters,
-            **whose.names,
+            **asked.names,
         )
         for hit in found:
             if hit.memory.id not in best or hit.score > best[hit.memory.id][0]:
@@ -272,7 +259,7 @@ def search_store(
     ranked = sorted(best.values(), key=lambda pair: (-pair[0], pair[1].id))[:max_num_results]
     return {
         "object": "vector_store.search_results.page",
-        "search_query": asked,
+        "search_query": queries,
         "data": [_result(kept, score) for score, kept in ranked],
         "has_more": False,
         "next_page": None,

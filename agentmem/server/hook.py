@@ -90,41 +90,27 @@ def read_event(raw: str | bytes) -> HookEvent | None:
     kind = _KINDS.get(name)
     if kind is None:
         return None
-    event = HookEvent(
+    shell, asked = name == "afterShellExecution", told.get("input-messages")
+    given = {"command": _text(told, "command")} if shell else told.get("tool_input")
+    if isinstance(given, str):
+        with suppress(ValueError, RecursionError):
+            given = json.loads(given)
+    prompt = _text(told, "prompt") if kind == "prompt" else ""
+    answer = _text(told, "last_assistant_message", "last-assistant-message", "text")
+    if kind == "answer" and not answer:
+        answer = last_answer(_text(told, "transcript_path"))
+    output = next((told[key] for key in _OUTPUTS if told.get(key) not in (None, "")), "")
+    return HookEvent(
         kind=kind,
         name=name,
         session=_text(told, "session_id", "conversation_id", "thread-id"),
+        prompt="\n".join(map(str, asked)) if isinstance(asked, list) else prompt,
+        answer=answer,
+        tool=_text(told, "tool_name") or ("Shell" if shell else ""),
+        arguments=given if isinstance(given, dict) else None,
+        output=_written(output),
+        error=_text(told, "error", "error_message"),
     )
-    if kind == "prompt":
-        return replace(event, prompt=_text(told, "prompt"))
-    if kind == "tool":
-        given = told.get("tool_input")
-        if isinstance(given, str):
-            with suppress(ValueError, RecursionError):
-                given = json.loads(given)
-        if name == "afterShellExecution":
-            given = {"command": _text(told, "command")}
-        return replace(
-            event,
-            tool=_text(told, "tool_name") or ("Shell" if name == "afterShellExecution" else ""),
-            arguments=given if isinstance(given, dict) else None,
-            output=_written(
-                next(
-                    (told[key] for key in _OUTPUTS if told.get(key) not in (None, "")),
-                    "",
-                )
-            ),
-            error=_text(told, "error", "error_message"),
-        )
-    if kind == "answer":
-        asked = told.get("input-messages")
-        return replace(
-            event,
-            prompt="\n".join(map(str, asked)) if isinstance(asked, list) else "",
-            answer=_text(told, "last_assistant_message", "last-assistant-message", "text")
-            or last_answer(_text(told, "transcript_path")),
-        )
-    return event
 
 
 _OUTPUTS = ("tool_response", "tool_output", "result_json", "output")

@@ -14,10 +14,10 @@ import logging
 import re
 import time
 import traceback
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -27,8 +27,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from agentmem.agent.turn import Turn
 from agentmem.base import errors as e
 from agentmem.base.errors import AgentMemError
+from agentmem.base.types import Scope
+from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.server.tokens import EVERYBODY, Grant, Tokens
 from agentmem.text.secrets import without_keys
 
@@ -238,8 +241,48 @@ class Metrics:
             yield f"{name} {value:g}"
 
 
+class Turns:
+    """The turns this process opened and was not told the end of; the oldest give way."""
+
+    def __init__(self, most: int = 4_096) -> None:
+        self._open: OrderedDict[str, tuple[Scope, Turn]] = OrderedDict()
+        self._most = most
+
+    def put(self, scope: Scope, turn: Turn) -> None:
+        self._open[turn.snapshot_id or turn.message_id] = (scope, turn)
+        while len(self._open) > self._most:
+            with suppress(KeyError):
+                self._open.popitem(last=False)
+
+    def take(self, scope: Scope, turn_id: str) -> Turn | None:
+        owner, turn = self._open.get(turn_id, (None, None))
+        if owner != scope:
+            return None
+        self._open.pop(turn_id, None)
+        return turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """What every route needs: the memory, the tokens, the limits and what is counted."""
+
+    memory: AsyncMemoryManager
+    tokens: Tokens
+    limits: Limits
+    rates: Rates
+    metrics: Metrics = field(default_factory=Metrics)
+    turns: Turns = field(default_factory=Turns)
+    auth: bool = True
+
+
 # ----------------------------------------------------------------------------
 # The guard in front of every route.
+
+
+def door_of(request: Request) -> Door:
+    """The door that a request came through."""
+    door: Door = request.app.state.door
+    return door
 
 
 def grant_of(request: Request) -> Grant:
@@ -259,21 +302,14 @@ class Guard:
         self,
         app: App,
         *,
-        tokens: Tokens,
-        limits: Limits,
-        rates: Rates,
-        metrics: Metrics,
-        auth: bool = True,
-        hosts: Iterable[str] = (),
-        open_paths: Iterable[str] = (),
-        page_paths: Iterable[str] = (),
+        door: Door,
+        hosts: Iterable[str],
+        open_paths: Iterable[str],
+        page_paths: Iterable[str],
     ) -> None:
         self._app = app
-        self._tokens = tokens
-        self._limits = limits
-        self._rates = rates
-        self._metrics = metrics
-        self._auth = auth
+        self._door = door
+        self._limits = door.limits
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
         self._open = tuple(open_paths)
         self._page = tuple(page_paths)
@@ -296,7 +332,7 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        self._metrics.in_flight += 1
+        self._door.metrics.in_flight += 1
         try:
             await self._answer(scope, receive, sending)
         except ClientDisconnect:
@@ -310,10 +346,10 @@ class Guard:
             elif not status:  # of half an answer, breaking off is all that can be said
                 await error_response(known)(scope, receive, sending)
         finally:
-            self._metrics.in_flight -= 1
+            self._door.metrics.in_flight -= 1
             route = getattr(scope.get("route"), "path", "-")
             seconds = time.perf_counter() - began
-            self._metrics.note(scope["method"], route, status, seconds)
+            self._door.metrics.note(scope["method"], route, status, seconds)
             _log.info("%s %s %d %.1f ms", scope["method"], route, status, 1000 * seconds)
 
     async def _answer(self, scope: Message, receive: Any, send: Any) -> None:
@@ -321,11 +357,11 @@ class Guard:
         self._check(headers)
         path = scope["path"]
         grant = EVERYBODY
-        if self._auth and not _under(path, self._open):
+        if self._door.auth and not _under(path, self._open):
             grant = await asyncio.to_thread(self._authenticate, headers, _under(path, self._page))
         scope.setdefault("state", {})["grant"] = grant
         if not _under(path, self._open):
-            self._rates.take(grant.id)
+            self._door.rates.take(grant.id)
         await self._app(scope, self._reading(headers, receive), send)
 
     def _wants_page(self, scope: Message) -> bool:
@@ -365,9 +401,9 @@ class Guard:
         found = None
         token = token_of(headers)
         if token:
-            found = self._tokens.find(token)
+            found = self._door.tokens.find(token)
         elif for_page:
-            found = session_grant(self._tokens, session_of(headers))
+            found = session_grant(self._door.tokens, session_of(headers))
         if found is None:
             raise e.NotAuthenticated(
                 "No token that opens anything.",

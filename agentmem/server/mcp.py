@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import date
 from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
@@ -411,34 +410,33 @@ class HttpDoor:
     """What `make_server` gives, over streamable HTTP: an ASGI application to mount at `/mcp`.
 
     `hosts` are the values of the header Host that are served, `host:*` for any port; a
-    browser's Origin must be one of them too. No session is kept, so that any worker may
-    answer. It answers inside `async with door.run():`, which may be entered once.
+    browser's Origin must be one of them too. Where there are none, somebody else looks at
+    both. No session outlives its request, so that any worker may answer.
     """
 
     def __init__(
         self,
         server: Server[Any],
         *,
-        hosts: Iterable[str] = ("127.0.0.1:*", "localhost:*", "[::1]:*"),
+        hosts: Sequence[str] = ("127.0.0.1:*", "localhost:*", "[::1]:*"),
     ) -> None:
-        served = list(hosts)
-        self._manager = StreamableHTTPSessionManager(
-            app=server,
-            json_response=True,
-            stateless=True,
-            security_settings=TransportSecuritySettings(
-                enable_dns_rebinding_protection=True,
-                allowed_hosts=served,
-                allowed_origins=[
-                    f"{kind}://{host}" for host in served for kind in ("http", "https")
-                ],
-            ),
+        self._server = server
+        self._security = TransportSecuritySettings(
+            enable_dns_rebinding_protection=bool(hosts),
+            allowed_hosts=list(hosts),
+            allowed_origins=[f"{kind}://{host}" for host in hosts for kind in ("http", "https")],
         )
-
-    def run(self) -> AbstractAsyncContextManager[None]:
-        """What must be entered while requests are answered."""
-        return self._manager.run()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
-        await self._manager.handle_request(scope, receive, send)
+        manager = StreamableHTTPSessionManager(
+            app=self._server, json_response=True, stateless=True, security_settings=self._security
+        )
+        failed: Exception | None = None
+        async with manager.run():
+            try:
+                await manager.handle_request(scope, receive, send)
+            except Exception as error:  # noqa: BLE001 - it is raised below, outside of its group
+                failed = error
+        if failed is not None:
+            raise failed

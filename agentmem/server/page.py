@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import parse_qsl, urlencode
@@ -23,23 +23,18 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from agentmem.base.errors import (
-    AgentMemError,
-    InvalidInput,
-    MalformedRequest,
-    NotPermitted,
-)
+from agentmem.base.errors import AgentMemError, InvalidInput, MalformedRequest, NotPermitted
 from agentmem.base.filters import ALWAYS, Selection, parse_filter
 from agentmem.base.types import Hit, Memory, Scope, Whose
 from agentmem.inspector.doctor import examine
 from agentmem.inspector.look import explain, replay_context, trace_of
 from agentmem.inspector.stats import collect_stats, read_span
 from agentmem.living.settle import Resolution
-from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.snapshot import Snapshot
 from agentmem.server.http import (
     add_cookie,
     csrf_of,
+    door_of,
     error_fields,
     grant_of,
     make_session,
@@ -64,14 +59,15 @@ _CITED = re.compile(r"\[(\d{1,3})\]")  # [2]
 _KINDS = ("fact", "preference", "message", "page", "episode", "pattern", "workflow", "tool_result")
 
 Values = dict[str, Any]
-View = Callable[[MemoryManager, "PageRequest"], Values]
-Action = Callable[[MemoryManager, "PageRequest", Whose], tuple[str, str]]
+View = Callable[["PageRequest"], Values]
+Action = Callable[["PageRequest"], tuple[str, str]]
 
 
 class PageRequest:
     """One request to the page: who asks, whose memory is looked at, and what was typed."""
 
     def __init__(self, request: Request, said: Mapping[str, str]) -> None:
+        self.memory = door_of(request).memory.manager
         self.grant: Grant = grant_of(request)
         self.said = said
         self.params = request.path_params
@@ -80,43 +76,70 @@ class PageRequest:
     def text(self, name: str) -> str:
         return self.said.get(name, "").strip()
 
-    def scope(self, memory: MemoryManager) -> Scope:
+    @cached_property
+    def scope(self) -> Scope:
         """Whose memory is looked at: the token's; an admin chooses, at first who has the most."""
         if not self.grant.admin:
             return self.grant.scope
         named = {f"{name}_id": self.text(name) or None for name in ("user", "project", "agent")}
         if not any(named.values()) and "user" not in self.said and self.grant.scope == Scope():
-            named["user_id"] = next(iter(memory.users()), None)
+            named["user_id"] = next(iter(self.memory.users()), None)
         return self.grant.narrowed(Scope(**named))
+
+    @property
+    def names(self) -> Whose:
+        return self.scope.whose
 
     @property
     def everybody(self) -> Scope | None:
         """The scope for contexts: all of them for an admin who names nobody."""
-        if self.grant.admin and self.grant.scope == Scope() and not self.text("user"):
+        if not self.grant.admin:
+            return self.grant.scope
+        if self.grant.scope == Scope() and not self.text("user"):
             return None
-        asked = Scope(user_id=self.text("user") or None)
-        return self.grant.narrowed(asked) if self.grant.admin else self.grant.scope
+        return self.grant.narrowed(Scope(user_id=self.text("user") or None))
+
+    @property
+    def users(self) -> list[str]:
+        """Whom an admin may choose."""
+        return [user for user in self.memory.users() if user] if self.grant.admin else []
+
+    @property
+    def carried(self) -> dict[str, str]:
+        """Whose memory it is, as links and forms of an admin carry it."""
+        scope = self.scope
+        said = {"user": scope.user_id, "project": scope.project_id, "agent": scope.agent_id}
+        named = {name: value for name, value in said.items() if value}
+        return (named or {"user": ""}) if self.grant.admin else {}
+
+    @property
+    def whose(self) -> Values:
+        """Whose memory it is, for templates."""
+        carry = f"?{urlencode(self.carried)}" if self.carried else ""
+        return {
+            "scope": self.scope, "users": self.users, "carried": self.carried, "carry": carry
+        }  # fmt: skip
 
 
 # ----------------------------------------------------------------------------
 # The views: each gives the values of its template.
 
 
-def live(memory: MemoryManager, asked: PageRequest) -> Values:
+def live(asked: PageRequest) -> Values:
     """Contexts as they happen."""
-    found = trace_of(memory).list(limit=SHOWN, scope=asked.everybody, texts=False)
-    return {"contexts": found, "users": _users(memory, asked)}
+    found = trace_of(asked.memory).list(limit=SHOWN, scope=asked.everybody, texts=False)
+    return {"contexts": found, "users": asked.users}
 
 
-def one_context(memory: MemoryManager, asked: PageRequest) -> Values:
+def one_context(asked: PageRequest) -> Values:
     """The exact message that was sent, each candidate's fate, and what other settings would do."""
-    snapshot = explain(memory, asked.params["context_id"], scope=asked.everybody)
+    snapshot = explain(asked.memory, asked.params["context_id"], scope=asked.everybody)
     settings = {name: str(snapshot.settings.get(name, "")) for name in WHAT_IF}
     wanted = {name: asked.text(name) or settings[name] for name in WHAT_IF}
     replayed, problem = None, ""
     if any(name in asked.said for name in WHAT_IF):
         try:
-            replayed = replay_context(memory, wanted, snapshot.id, scope=asked.everybody)
+            replayed = replay_context(asked.memory, wanted, snapshot.id, scope=asked.everybody)
         except InvalidInput as error:
             problem = str(error)
     knowledge = [seen for seen in snapshot.kept if seen.section == "knowledge"]
@@ -130,136 +153,112 @@ def one_context(memory: MemoryManager, asked: PageRequest) -> Values:
     }
 
 
-def memories(memory: MemoryManager, asked: PageRequest) -> Values:
+def memories(asked: PageRequest) -> Values:
     """What is remembered: found by words and filters, or the newest."""
-    scope = asked.scope(memory)
     kinds = (asked.text("kind"),) if asked.text("kind") else None
     url = asked.text("source") or None
-    now = memory.clock.now()
+    now = asked.memory.clock.now()
     since = now - read_span(asked.text("since")) if asked.text("since") else None
-    names = scope.whose
-    contested = _contested(memory, names)
+    contested = _contested(asked)
     wanted = {"id": {"in": [*contested]}} if asked.text("contested") else None
     candidates: Mapping[str, Any] = {}
     shown: list[tuple[Memory, Hit | None]]
     if asked.text("q"):
         where: Values = {"filters": wanted, "kinds": kinds, "url": url, "since": since}
-        found = memory.search(asked.text("q"), top_k=SHOWN, explain=True, **where, **names)
+        found = asked.memory.search(
+            asked.text("q"), top_k=SHOWN, explain=True, **where, **asked.names
+        )
         shown = [(hit.memory, hit) for hit in found]
         candidates = {one.id: one for one in found.candidates}
     else:
         condition = parse_filter(wanted) if wanted else ALWAYS
         selection = Selection(
-            reader=scope, where=condition, kinds=kinds, source_url=url, since=since
+            reader=asked.scope, where=condition, kinds=kinds, source_url=url, since=since
         )
-        shown = [(one, None) for one in memory.store.recent(selection, limit=SHOWN)]
+        shown = [(one, None) for one in asked.memory.store.recent(selection, limit=SHOWN)]
     return {
         "shown": shown,
         "candidates": candidates,
         "contested": contested,
         "kinds": _KINDS,
-        "total": memory.store.count(Selection(reader=scope)),
+        "total": asked.memory.store.count(Selection(reader=asked.scope)),
         "query": asked.text("q"),
         "said": {n: asked.text(n) for n in ("q", "kind", "source", "since", "contested")},
-        **_whose(memory, asked, scope),
+        **asked.whose,
     }
 
 
-def _contested(memory: MemoryManager, names: Whose) -> dict[str, str]:
+def _contested(asked: PageRequest) -> dict[str, str]:
     """The memories that an open contradiction is about, each with its id."""
-    found = memory.living.contradictions(**names)
+    found = asked.memory.living.contradictions(**asked.names)
     return {side.id: one.id for one in found for side in (one.a, one.b)}
 
 
-def one_memory(memory: MemoryManager, asked: PageRequest) -> Values:
+def one_memory(asked: PageRequest) -> Values:
     """One memory: what it says, said before, and what can be done with it."""
-    scope = asked.scope(memory)
-    found = memory.get(asked.params["memory_id"], **scope.whose)
-    links = memory.store.links.of(scope, found.id)
+    found = asked.memory.get(asked.params["memory_id"], **asked.names)
+    links = asked.memory.store.links.of(asked.scope, found.id)
     return {
         "memory": found,
-        "versions": memory.history(found.id, **scope.whose),
-        "contradiction": _contested(memory, scope.whose).get(found.id),
+        "versions": asked.memory.history(found.id, **asked.names),
+        "contradiction": _contested(asked).get(found.id),
         "links": links,
-        **_whose(memory, asked, scope),
+        **asked.whose,
     }
 
 
-def people(memory: MemoryManager, asked: PageRequest) -> Values:
+def people(asked: PageRequest) -> Values:
     """Users and projects, and the profile of one."""
-    scope = asked.scope(memory)
     projects: dict[str, int] = {}
     if asked.grant.admin:
-        for owner in memory.store.upkeep.owners():
+        for owner in asked.memory.store.upkeep.owners():
             if owner.project_id is not None:
                 projects.setdefault(owner.project_id, 0)
         for name in projects:
             shared = Selection(reader=Scope(project_id=name), visibilities=("project",))
-            projects[name] = memory.store.count(shared)
-    counts = memory.users() if asked.grant.admin else {}
-    mine = memory.store.upkeep.stats(scope)
+            projects[name] = asked.memory.store.count(shared)
+    counts = asked.memory.users() if asked.grant.admin else {}
+    mine = asked.memory.store.upkeep.stats(asked.scope)
     return {
-        "counts": counts or {scope.user_id: mine.chunks},
+        "counts": counts or {asked.scope.user_id: mine.chunks},
         "projects": projects,
-        "preferences": memory.preferences.get_all(**scope.whose),
+        "preferences": asked.memory.preferences.get_all(**asked.names),
         "kinds": mine.kinds,
-        **_whose(memory, asked, scope),
+        **asked.whose,
     }
 
 
-def contradictions(memory: MemoryManager, asked: PageRequest) -> Values:
+def contradictions(asked: PageRequest) -> Values:
     """What cannot both be true, side by side."""
-    scope = asked.scope(memory)
-    every = memory.living.contradictions(open_only=False, **scope.whose)
+    every = asked.memory.living.contradictions(open_only=False, **asked.names)
     return {
         "open": [one for one in every if one.open],
         "settled": [one for one in every if not one.open][-SHOWN:],
         "resolutions": get_args(Resolution),
-        **_whose(memory, asked, scope),
+        **asked.whose,
     }
 
 
-def care(memory: MemoryManager, asked: PageRequest) -> Values:
+def care(asked: PageRequest) -> Values:
     """Runs and their undo, the queue, the index, the disk; when it is asked for, the health.
 
     The health reads the whole store, so the page comes first and asks for it then.
     """
-    now = memory.clock.now()
+    now = asked.memory.clock.now()
     checked: dict[str, Any] = {"report": None, "week": None}
     if asked.text("check"):
         last = timedelta(days=7)
         checked = {
-            "report": examine(memory, now=now) if asked.grant.admin else None,
-            "week": collect_stats(memory, now=now, last=last, scope=asked.everybody).contexts,
+            "report": examine(asked.memory, now=now) if asked.grant.admin else None,
+            "week": collect_stats(asked.memory, now=now, last=last, scope=asked.everybody).contexts,
         }
         if asked.partial == "health":
             return checked
-    scope = asked.scope(memory)
     return {
-        "runs": memory.living.journal(SHOWN, **scope.whose),
-        "stats": collect_stats(memory, now=now, last=timedelta(0), scope=asked.everybody),
+        "runs": asked.memory.living.journal(SHOWN, **asked.names),
+        "stats": collect_stats(asked.memory, now=now, last=timedelta(0), scope=asked.everybody),
         **checked,
-        **_whose(memory, asked, scope),
-    }
-
-
-def _users(memory: MemoryManager, asked: PageRequest) -> list[str]:
-    return [user for user in memory.users() if user] if asked.grant.admin else []
-
-
-def _whose(memory: MemoryManager, asked: PageRequest, scope: Scope) -> Values:
-    """Whose memory it is, in words and as what links and forms carry."""
-    said = {"user": scope.user_id, "project": scope.project_id, "agent": scope.agent_id}
-    carried = {name: value for name, value in said.items() if value}
-    if not asked.grant.admin:
-        carried = {}
-    elif not carried:
-        carried = {"user": ""}
-    return {
-        "scope": scope,
-        "users": _users(memory, asked),
-        "carried": carried,
-        "carry": f"?{urlencode(carried)}" if carried else "",
+        **asked.whose,
     }
 
 
@@ -278,65 +277,65 @@ VIEWS: Mapping[str, tuple[str, str, View]] = {
 # What the forms do; each gives where to go on, and what was done.
 
 
-def edit(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
+def edit(asked: PageRequest) -> tuple[str, str]:
     """Change what a memory says."""
     text = asked.said.get("text", "")
     if asked.text("version").isdecimal():  # as it was, to the character
-        earlier = memory.history(asked.params["id"], **names)
+        earlier = asked.memory.history(asked.params["id"], **asked.names)
         text = earlier[min(int(asked.text("version")), len(earlier) - 1)].memory.text
-    memory.update(asked.params["id"], text, **names)
+    asked.memory.update(asked.params["id"], text, **asked.names)
     return f"/memories/{asked.params['id']}", "Changed. What it said before is in its history."
 
 
-def supersede(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
+def supersede(asked: PageRequest) -> tuple[str, str]:
     """Put a newer statement in its place."""
-    new = memory.supersede(asked.params["id"], asked.text("text"), **names)
+    new = asked.memory.supersede(asked.params["id"], asked.text("text"), **asked.names)
     return f"/memories/{new.id}", "This stands in its place now; the older one is kept."
 
 
-def forget(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
+def forget(asked: PageRequest) -> tuple[str, str]:
     """Take it out of every read."""
-    memory.delete(asked.params["id"], **names)
+    asked.memory.delete(asked.params["id"], **asked.names)
     return "/memories", "Forgotten: no read shows it. Its bytes stay until it is erased."
 
 
-def erase(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
+def erase(asked: PageRequest) -> tuple[str, str]:
     """Remove its bytes."""
-    receipt = memory.erase(asked.params["id"], **names)
+    receipt = asked.memory.erase(asked.params["id"], **asked.names)
     done = " from every file" if receipt.complete else "; the last bytes go when readers are done"
     return "/memories", f"Erased {number(len(receipt.ids), 'memory')}{done}."
 
 
-def take_back(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
+def take_back(asked: PageRequest) -> tuple[str, str]:
     """Take a preference back."""
-    memory.preferences.undo(asked.params["id"], **names)
+    asked.memory.preferences.undo(asked.params["id"], **asked.names)
     return "/people", "Taken back; what it had replaced holds again."
 
 
-def resolve(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
+def resolve(asked: PageRequest) -> tuple[str, str]:
     """Say which of two is true."""
     wanted = asked.text("resolution")
     if wanted not in get_args(Resolution):
         raise InvalidInput("resolution", wanted, "is none", remedy=", ".join(get_args(Resolution)))
-    done = memory.living.resolve(
+    done = asked.memory.living.resolve(
         asked.params["id"],
         wanted,  # type: ignore[arg-type]  # just checked
         note=asked.text("note"),
         text=asked.text("text") if wanted == "merged" else "",
-        **names,
+        **asked.names,
     )
     return "/contradictions", f"Resolved. It can be undone under Care ({done.journal_id[-8:]})."
 
 
-def undo(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
+def undo(asked: PageRequest) -> tuple[str, str]:
     """Take a run back."""
-    done = memory.living.undo(asked.params["id"], **names)
+    done = asked.memory.living.undo(asked.params["id"], **asked.names)
     return "/care", f"Undone: {number(done.restored, 'memory')} as before."
 
 
-def consolidate(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
+def consolidate(asked: PageRequest) -> tuple[str, str]:
     """Merge, shorten and forget now."""
-    report = memory.living.consolidate(**names)
+    report = asked.memory.living.consolidate(**asked.names)
     return "/care", f"Looked at {number(report.looked_at, 'memory')}; see the run below."
 
 
@@ -369,10 +368,10 @@ def routes() -> list[BaseRoute]:
 
 def _viewer(template: str, title: str, view: View) -> Callable[[Request], Any]:
     async def show(request: Request) -> Response:
-        door = request.app.state.door
+        door = door_of(request)
         asked = PageRequest(request, dict(request.query_params))
         try:
-            values = await door.memory.run(view, door.memory.manager, asked)
+            values = await door.memory.run(view, asked)
         except AgentMemError as error:
             return _sorry(request, error)
         values |= {"title": title, "said_done": _note_of(request), "at": request.url.path}
@@ -384,17 +383,10 @@ def _viewer(template: str, title: str, view: View) -> Callable[[Request], Any]:
 
 def _doer(act: Action) -> Callable[[Request], Any]:
     async def do(request: Request) -> Response:
-        door = request.app.state.door
+        door = door_of(request)
         try:
-            said = await _form(request)
-            asked = PageRequest(request, said)
-
-            def call() -> tuple[str, str, Values]:
-                memory = door.memory.manager
-                scope = asked.scope(memory)
-                return *act(memory, asked, scope.whose), _whose(memory, asked, scope)["carried"]
-
-            where, note, carried = await door.memory.run(call)
+            asked = PageRequest(request, await _form(request))
+            where, note, carried = await door.memory.run(lambda: (*act(asked), asked.carried))
         except AgentMemError as error:
             return _sorry(request, error)
         # What was done is signed, so that no link can put words on the page.
@@ -413,7 +405,7 @@ async def _form(request: Request) -> dict[str, str]:
     except ValueError:
         raise MalformedRequest("The form cannot be read.") from None
     given = said.pop("csrf", "")
-    wanted = csrf_of(request.app.state.door.tokens, session_of(request.headers))
+    wanted = csrf_of(door_of(request).tokens, session_of(request.headers))
     if not hmac.compare_digest(given.encode(), wanted.encode()):
         raise NotPermitted("This form is not of this session.", remedy="Reload the page.")
     return said
@@ -421,7 +413,7 @@ async def _form(request: Request) -> dict[str, str]:
 
 def _note_of(request: Request) -> str:
     note, sign = (request.query_params.get(name, "") for name in ("note", "sign"))
-    wanted = request.app.state.door.tokens.signed("note", note)[:16]
+    wanted = door_of(request).tokens.signed("note", note)[:16]
     return note if note and hmac.compare_digest(sign.encode(), wanted.encode()) else ""
 
 
@@ -434,7 +426,7 @@ def _render(
     request: Request, template: str, values: Values, partial: str, *, status: int = 200
 ) -> Response:
     """A template as an answer; for htmx only the block it asks for."""
-    door = request.app.state.door
+    door = door_of(request)
     session = session_of(request.headers)
     grant = getattr(request.state, "grant", None)
     context = {
@@ -453,7 +445,7 @@ def _render(
 
 async def login(request: Request) -> Response:
     """Show a token once, and be known for half a day."""
-    door = request.app.state.door
+    door = door_of(request)
     if not door.auth:
         return RedirectResponse("/", 303)
     grant, problem = None, ""

@@ -12,11 +12,12 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from agentmem.base.errors import AgentMemError, InvalidInput
+from agentmem.server.members import Members, read_members, skip
 
 NAME = "agentmem"
 
@@ -33,119 +34,62 @@ class NotEditable(AgentMemError, ValueError):
 # JSON with comments, edited in place.
 
 
-@dataclass(slots=True)
-class _Node:
-    """A value in the text. Members are `(name, where it begins, value)`; items have no name."""
-
-    start: int
-    end: int = 0
-    kind: Literal["object", "array", "other"] = "other"
-    members: list[tuple[str, int, _Node]] = field(default_factory=list)
-
-    def get(self, name: str) -> _Node | None:
-        found = [value for key, _, value in self.members if key == name]
-        return found[-1] if found and self.kind == "object" else None
+_QUOTED = r'("(?:[^"\\\n]|\\.)*")'
+_COMMENT = re.compile(rf"{_QUOTED}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+# the comma in [1, 2,]
+_LAST_COMMA = re.compile(rf"{_QUOTED}|(?<=[\w\"\]}}])\s*,(?=\s*[\]}}])")
 
 
-_GAP = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_WORD = re.compile(r"[-+\w.]+")
-_DEEPEST = 100
+def _blanked(what: re.Pattern[str], text: str) -> str:
+    """`text` with blanks for what matches outside of strings; all else keeps its place."""
+    return what.sub(lambda found: found[1] or re.sub(r"\S", " ", found[0]), text)
 
 
-def _parse(text: str) -> _Node:
-    """The value of a JSON text with comments and trailing commas; `ValueError` if it is none."""
-
-    def skip(at: int) -> int:
-        found = _GAP.match(text, at)
-        return found.end() if found else at
-
-    def value(at: int, depth: int) -> _Node:
-        node = _Node(at)
-        if depth > _DEEPEST or at >= len(text):
-            raise ValueError("ends early")
-        opened = text[at]
-        if opened not in "{[":
-            found = (_STRING if opened == '"' else _WORD).match(text, at)
-            if found is None:
-                raise ValueError(f"is no JSON in line {text.count(chr(10), 0, at) + 1}")
-            json.loads(found[0])
-            node.end = found.end()
-            return node
-        node.kind = "object" if opened == "{" else "array"
-        at = skip(at + 1)
-        while text[at : at + 1] != ("}" if opened == "{" else "]"):
-            begin, name = at, ""
-            if opened == "{":
-                key = _STRING.match(text, at)
-                colon = skip(key.end()) if key else -1
-                if key is None or text[colon : colon + 1] != ":":
-                    raise ValueError(f"is no JSON in line {text.count(chr(10), 0, at) + 1}")
-                name, at = json.loads(key[0]), skip(colon + 1)
-            inner = value(at, depth + 1)
-            node.members.append((name, begin, inner))
-            at = skip(inner.end)
-            if text[at : at + 1] == ",":
-                at = skip(at + 1)
-            elif text[at : at + 1] not in ("}", "]"):
-                raise ValueError(f"is no JSON in line {text.count(chr(10), 0, at) + 1}")
-        node.end = at + 1
-        return node
-
-    root = value(skip(0), 0)
-    if skip(root.end) != len(text):
-        raise ValueError("has something after its end")
-    return root
+def _bare(text: str) -> str:
+    """`text` as plain JSON, each value in its place; `ValueError` if it is none."""
+    bare = _blanked(_LAST_COMMA, _blanked(_COMMENT, text))
+    try:
+        json.loads(bare)
+    except json.JSONDecodeError as error:
+        after = "has something after its end" if error.msg == "Extra data" else ""
+        raise ValueError(after or f"is no JSON in line {error.lineno}") from None
+    return bare
 
 
 def read_json(text: str) -> Any:
     """The value of a JSON text with comments and trailing commas."""
-
-    def plain(node: _Node) -> Any:
-        if node.kind == "object":
-            return {name: plain(inner) for name, _, inner in node.members}
-        if node.kind == "array":
-            return [plain(inner) for _, _, inner in node.members]
-        return json.loads(text[node.start : node.end])
-
-    return plain(_parse(text))
+    return json.loads(_bare(text))
 
 
-def _indent_of(text: str) -> str:
-    found = re.search(r"[{\[][^\S\n]*\n([ \t]+)\S", text)
-    return found[1] if found else "  "
-
-
-def _insert(text: str, node: _Node, value: Any, *, name: str = "", depth: int) -> str:
+def _insert(text: str, node: Members, value: Any, *, name: str = "", depth: int) -> str:
     """`value` as the first member or item of a node."""
-    unit = _indent_of(text)
-    inline = bool(node.members) and "\n" not in text[node.start : node.members[0][1]]
+    indented = re.search(r"[{\[][^\S\n]*\n([ \t]+)\S", text)
+    unit = indented[1] if indented else "  "
+    inline = bool(node.members) and "\n" not in text[node.start : node.members[0].begin]
     written = json.dumps(value, ensure_ascii=False, indent=None if inline else unit)
     margin = unit * (depth + 1)
     written = (f"{json.dumps(name)}: " if name else "") + written.replace("\n", f"\n{margin}")
-    inside = text[node.start + 1 : node.end - 1]
+    start, rest = text[: node.start + 1], text[node.start + 1 :]
     if inline:
-        new = f"{written}, "
-    elif node.members:
-        new = f"\n{margin}{written},"
-    elif inside.strip():
-        new = f"\n{margin}{written}"
-    else:
-        return f"{text[: node.start + 1]}\n{margin}{written}\n{unit * depth}{text[node.end - 1 :]}"
-    return text[: node.start + 1] + new + text[node.start + 1 :]
+        return f"{start}{written}, {rest}"
+    if node.members:
+        return f"{start}\n{margin}{written},{rest}"
+    if text[node.start + 1 : node.end - 1].strip():
+        return f"{start}\n{margin}{written}{rest}"
+    return f"{start}\n{margin}{written}\n{unit * depth}{text[node.end - 1 :]}"
 
 
-def _remove(text: str, node: _Node, at: int) -> str:
+def _remove(text: str, node: Members, at: int) -> str:
     """A node without its member or item number `at`."""
-    _, begin, value = node.members[at]
-    gap = _GAP.match(text, value.end)
-    comma = gap.end() if gap else value.end
-    followed = text[comma : comma + 1] == ","
-    start = node.members[at - 1][2].end if at else node.start + 1
+    member = node.members[at]
+    plain = _blanked(_COMMENT, text)
+    comma = skip(plain, member.end)
+    followed = plain.startswith(",", comma)
+    start = node.members[at - 1].end if at else node.start + 1
     if at and followed:  # the comma before it stays for what comes next
-        start = text.index(",", start) + 1
-    end = comma + 1 if followed else value.end
-    inline = "\n" not in text[start:begin]
+        start = plain.index(",", start) + 1
+    end = comma + 1 if followed else member.end
+    inline = "\n" not in text[start : member.begin]
     if followed and inline and text[end : end + 1] == " ":
         end += 1
     left = text[:start] + text[end:]
@@ -158,20 +102,22 @@ def _remove(text: str, node: _Node, at: int) -> str:
 def set_json(text: str, path: Sequence[str], value: Any, *, in_list: bool = False) -> str:
     """`text` with `value` at `path`, or as the first item of the list there."""
     text = text if text.strip() else "{}\n"
-    node = _parse(text)
+    bare = _bare(text)
+    at = skip(bare, 0)
     for depth, name in enumerate(path):
-        if node.kind != "object":
+        if not bare.startswith("{", at):
             raise ValueError(f"has no object where {name!r} belongs")
+        node = read_members(bare, at)
         inner = node.get(name)
         if inner is None:
             rest: Any = [value] if in_list else value
             for missing in reversed(path[depth + 1 :]):
                 rest = {missing: rest}
             return _insert(text, node, rest, name=name, depth=depth)
-        node = inner
-    if not in_list or node.kind != "array":
+        at = inner.start
+    if not in_list or not bare.startswith("[", at):
         raise ValueError(f"has something else at {path[-1]!r}")
-    return _insert(text, node, value, depth=len(path))
+    return _insert(text, read_members(bare, at), value, depth=len(path))
 
 
 def drop_json(text: str, path: Sequence[str], ours: Callable[[Any], bool]) -> str:
@@ -180,36 +126,31 @@ def drop_json(text: str, path: Sequence[str], ours: Callable[[Any], bool]) -> st
     What holds nothing else goes with it.
     """
     while text.strip():
-        trail = [_parse(text)]
+        bare = _bare(text)
+        at = skip(bare, 0)
+        holders: list[Members] = []
+        value: Any = None
         for name in path:
-            inner = trail[-1].get(name)
+            inner = None
+            if bare.startswith("{", at):
+                holders.append(read_members(bare, at))
+                inner = holders[-1].get(name)
             if inner is None:
                 return text
-            trail.append(inner)
-        last = trail[-1]
-        if last.kind == "array":
-            at = next(
-                (
-                    number
-                    for number, (_, _, item) in enumerate(last.members)
-                    if ours(read_json(text[item.start : item.end]))
-                ),
-                None,
-            )
-            if at is None:
+            at, value = inner.start, inner.value
+        if isinstance(value, list):
+            number = next((n for n, item in enumerate(value) if ours(item)), None)
+            if number is None:
                 return text
-            if len(last.members) > 1:
-                text = _remove(text, last, at)
+            if len(value) > 1:
+                text = _remove(text, read_members(bare, at), number)
                 continue
-        elif not ours(read_json(text[last.start : last.end])):
+        elif not ours(value):
             return text
         # It is all there is: with it goes what holds nothing else.
-        for depth in range(len(path) - 1, -1, -1):
-            holder = trail[depth]
-            number = [name for name, _, _ in holder.members].index(path[depth])
-            if depth == 0 or len(holder.members) > 1:
-                text = _remove(text, holder, number)
-                break
+        full = [depth for depth, holder in enumerate(holders) if len(holder.members) > 1]
+        holder, name = holders[max(full, default=0)], path[max(full, default=0)]
+        text = _remove(text, holder, [one.name for one in holder.members].index(name))
     return text
 
 
@@ -233,13 +174,9 @@ def set_toml(text: str, command: Sequence[str]) -> str:
 
 def drop_toml(text: str) -> str:
     """`text` without the server's table, and the empty line before it."""
-    found = _TABLE.search(text)
-    while found is not None:
-        start = found.start()
-        if text[:start].endswith("\n\n"):
-            start -= 1
-        text = text[:start] + text[found.end() :]
-        found = _TABLE.search(text)
+    while (found := _TABLE.search(text)) is not None:
+        before = text[: found.start()]
+        text = (before[:-1] if before.endswith("\n\n") else before) + text[found.end() :]
     return text
 
 
@@ -308,7 +245,7 @@ class Program:
                 found = read_json(text)
                 for name in (*self.at, NAME):
                     found = found.get(name)
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             return None
         if not isinstance(found, dict) or not isinstance(found.get("command"), str):
             return None
@@ -409,22 +346,13 @@ def program_of(
         servers = here / ".mcp.json" if here else (own or home) / ".claude.json"
         settings = folder / "settings.json"
         return Program(name=name, servers=servers, typed=True, hooks=settings, events=CLAUDE_EVENTS)
-    if name == "codex":
-        folder = here / ".codex" if here else Path(env.get("CODEX_HOME") or home / ".codex")
-        return Program(
-            name=name,
-            servers=folder / "config.toml",
-            hooks=folder / "hooks.json",
-            events=CODEX_EVENTS,
-        )
-    if name == "cursor":
-        folder = (here or home) / ".cursor"
-        return Program(
-            name=name,
-            servers=folder / "mcp.json",
-            hooks=folder / "hooks.json",
-            events=CURSOR_EVENTS,
-        )
+    if name in ("codex", "cursor"):
+        folder = (here or home) / f".{name}"
+        if name == "codex" and not here:
+            folder = Path(env.get("CODEX_HOME") or folder)
+        servers = folder / ("config.toml" if name == "codex" else "mcp.json")
+        events = CODEX_EVENTS if name == "codex" else CURSOR_EVENTS
+        return Program(name=name, servers=servers, hooks=folder / "hooks.json", events=events)
     if name == "vscode":
         servers = here / ".vscode" if here else _settings_folder(home, env) / "Code" / "User"
         return Program(name=name, servers=servers / "mcp.json", at=("servers",), typed=True)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
-from json.decoder import scanstring  # type: ignore[attr-defined]  # it is there, and stays
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -33,7 +32,8 @@ from agentmem.agent.adapters.replies import (
 from agentmem.agent.adapters.turn import OpenTurn, TurnKeeper, Viewer
 from agentmem.base.errors import InvalidInput, TimedOut, UpstreamFailed
 from agentmem.base.types import Scope
-from agentmem.server.http import grant_of
+from agentmem.server.http import door_of, grant_of
+from agentmem.server.members import Member, Members, read_members, skip
 from agentmem.server.tokens import Grant
 
 CONNECT_SECONDS, READ_SECONDS = 10.0, 600.0
@@ -48,7 +48,6 @@ _OWN_HEADERS = frozenset(
 """Headers that are between the client and us, or us and the provider."""
 _KEYS = ("authorization", "x-api-key")
 _BACK = ("connection", "keep-alive", "transfer-encoding", "server", "date")
-_WHITE = " \t\n\r"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +134,7 @@ class Proxy:
         return answer
 
     async def _pass_on(self, path: Path, request: Request) -> Response:
-        door = request.app.state.door
+        door = door_of(request)
         grant = grant_of(request)
         # The body of a GET means nothing, and a provider that leaves it unread would take it
         # for the beginning of the next caller's request.
@@ -200,7 +199,7 @@ class Proxy:
     def _headers(self, path: Path, request: Request) -> list[tuple[bytes, bytes]]:
         """The client's own headers; its token is ours, and gives way to the provider's key."""
         dropped = _OWN_HEADERS
-        ours = request.app.state.door.auth and "x-agentmem-token" not in request.headers
+        ours = door_of(request).auth and "x-agentmem-token" not in request.headers
         if ours:
             dropped = dropped | set(_KEYS)
         kept = [
@@ -226,7 +225,7 @@ class Proxy:
         if found is None:
             return None, raw
         opened = await self._keeper.aopen(
-            found.items if found.spans is not None else found.text_value,
+            found.items,
             path.view_of,
             scope=whose_call(request, grant, found.named),
             named=found.named,
@@ -269,42 +268,39 @@ def whose_call(request: Request, grant: Grant, named: Mapping[str, Any]) -> Scop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """The messages in a body: each one, and from where to where it is written.
-
-    `spans` is None for a text instead of a list, which stands at `whole`.
-    `named` is everything else that the body says.
-    """
+    """The messages in a body, a list or a text, and everything else that it says."""
 
     text: str
-    whole: tuple[int, int]
+    found: Member
     named: Mapping[str, Any]
-    items: Sequence[Any] = ()
-    spans: Sequence[tuple[int, int]] | None = None
-    text_value: str = ""
+
+    @property
+    def items(self) -> Any:
+        value = self.found.value
+        return value if isinstance(value, str) else [one.value for one in value.members]
 
     def spliced(self, sent: Any) -> str:
         """The body with `sent` for the messages; what was there keeps every character."""
-        start, end = self.whole
-        if self.spans is None:
-            written = self.text[start:end]
+        before, after = self.text[: self.found.start], self.text[self.found.end :]
+        if isinstance(self.found.value, str):
             if isinstance(sent, str):
                 return self.text
-            mine = f'{{"role": "user", "content": {written}}}'
             pair = [json.dumps(one, ensure_ascii=False) for one in sent[:-1]]
-            return f"{self.text[:start]}[{', '.join([*pair, mine])}]{self.text[end:]}"
-        spans = {id(item): span for item, span in zip(self.items, self.spans, strict=True)}
+            mine = f'{{"role": "user", "content": {self.text[self.found.start : self.found.end]}}}'
+            return f"{before}[{', '.join([*pair, mine])}]{after}"
+        spans = {id(one.value): one for one in self.found.value.members}
         kept = [spans[id(one)] for one in sent if id(one) in spans]
-        if len(kept) == len(self.spans):
+        if len(kept) == len(self.found.value.members):
             return self._inserted(sent, spans)
         parts = [
-            self.text[slice(*spans[id(one)])]
+            self.text[spans[id(one)].start : spans[id(one)].end]
             if id(one) in spans
             else json.dumps(one, ensure_ascii=False)
             for one in sent
         ]
-        return f"{self.text[:start]}[{', '.join(parts)}]{self.text[end:]}"
+        return f"{before}[{', '.join(parts)}]{after}"
 
-    def _inserted(self, sent: list[Any], spans: Mapping[int, tuple[int, int]]) -> str:
+    def _inserted(self, sent: list[Any], spans: Mapping[int, Member]) -> str:
         made: list[str] = []
         done = 0
         for one in sent:
@@ -313,8 +309,8 @@ class Located:
                 made.append(json.dumps(one, ensure_ascii=False))
                 continue
             if made:
-                return f"{self.text[: span[0]]}{', '.join(made)}, {self.text[span[0] :]}"
-            done = span[1]
+                return f"{self.text[: span.start]}{', '.join(made)}, {self.text[span.start :]}"
+            done = span.end
         return f"{self.text[:done]}, {', '.join(made)}{self.text[done:]}" if made else self.text
 
 
@@ -323,65 +319,14 @@ def locate(text: str, name: str) -> Located | None:
 
     `ValueError` for what is no JSON object from its beginning to its end.
     """
-    decode = json.JSONDecoder().raw_decode
-    named: dict[str, Any] = {}
-    whole = (0, 0)
-    spans: list[tuple[int, int]] | None = None
-    at = _past(text, "{", _skip(text, 0))
-    more = text[at : at + 1] != "}"
-    while more:
-        key, at = scanstring(text, _past(text, '"', at, gap=False), True)
-        start = at = _past(text, ":", _skip(text, at))
-        if key == name and text[at : at + 1] == "[":
-            named[key], spans, at = _items(text, at, decode)
-        else:
-            named[key], at = decode(text, at)
-            spans = None if key == name else spans
-        if key == name:
-            whole = (start, at)
-        more, at = _comma(text, at)
-    if _past(text, "}", at) != len(text):
+    body = read_members(text, skip(text, 0), inside=name)
+    if skip(text, body.end) != len(text):
         raise ValueError("something follows")
-    found = named.pop(name, None)
-    if isinstance(found, str):
-        return Located(text=text, whole=whole, named=named, text_value=found)
-    if spans is None:
+    found = body.get(name)
+    if found is None or not isinstance(found.value, str | Members):
         return None
-    return Located(text=text, whole=whole, named=named, items=found, spans=spans)
-
-
-def _items(
-    text: str, at: int, decode: Callable[[str, int], tuple[Any, int]]
-) -> tuple[list[Any], list[tuple[int, int]], int]:
-    items: list[Any] = []
-    spans: list[tuple[int, int]] = []
-    at = _skip(text, at + 1)
-    more = text[at : at + 1] != "]"
-    while more:
-        value, end = decode(text, at)
-        items.append(value)
-        spans.append((at, end))
-        more, at = _comma(text, end)
-    return items, spans, _past(text, "]", at, gap=False)
-
-
-def _comma(text: str, at: int) -> tuple[bool, int]:
-    """Whether a comma follows, and where to read on."""
-    at = _skip(text, at)
-    return (True, _skip(text, at + 1)) if text[at : at + 1] == "," else (False, at)
-
-
-def _past(text: str, sign: str, at: int, *, gap: bool = True) -> int:
-    """Where to read on after `sign`, which must stand there; the gap after it is skipped, too."""
-    if text[at : at + 1] != sign:
-        raise ValueError(f"no {sign}")
-    return _skip(text, at + 1) if gap else at + 1
-
-
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _WHITE:
-        at += 1
-    return at
+    named = {one.name: one.value for one in body.members if one.name != name}
+    return Located(text=text, found=found, named=named)
 
 
 # ----------------------------------------------------------------------------

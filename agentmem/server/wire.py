@@ -22,10 +22,7 @@ from pydantic.errors import PydanticUserError
 from starlette.requests import Request
 
 from agentmem.agent.reading import ResultPage
-from agentmem.base.errors import (
-    InvalidInput,
-    MalformedRequest,
-)
+from agentmem.base.errors import InvalidInput, MalformedRequest
 from agentmem.base.types import Hit, Memory, Scope, memory_to_dict
 from agentmem.inspector.json import snapshot_json, written_type
 from agentmem.living.consolidate import ConsolidationReport
@@ -110,7 +107,7 @@ def request_model(operation: Operation) -> type[BaseModel]:
     call, hints = function_of(operation), hints_of(operation)
     said: dict[str, Any] = {}
     for name, parameter in inspect.signature(call).parameters.items():
-        hidden = name in ("self", "memory", "whose", *operation.skip)
+        hidden = name in ("self", "asked", *operation.skip)
         if hidden or parameter.kind is parameter.VAR_KEYWORD:
             continue
         default = ... if parameter.default is parameter.empty else _plain_default(parameter.default)

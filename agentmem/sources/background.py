@@ -18,10 +18,10 @@ import threading
 import time
 import uuid
 import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, TypeVar
@@ -39,7 +39,7 @@ from agentmem.base.lazy import Lazy
 from agentmem.base.protocols import Clock
 from agentmem.base.types import Scope
 from agentmem.stores.base import Store
-from agentmem.stores.values import NO_SCOPE, NewJob
+from agentmem.stores.values import NO_SCOPE, Job, NewJob
 from agentmem.text.decode import sound_values
 from agentmem.text.secrets import without_keys
 
@@ -83,25 +83,30 @@ class WorkerState:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class QueuedJob:
-    """One job. `number` orders it for `flush`, `serial` is that of its latest payload."""
+    """One job. `serial` is that of its payload; a `flush` waits for it by its `number`, which
+    a job that replaces another or that another submits takes over, to a third `generation`."""
 
     kind: str
     scope: Scope
     key: str
     payload: Mapping[str, Any]
     submitted_at: datetime
-    number: int = 0
     serial: int = 0
+    number: int = 0
+    generation: int = 0
     worker: str = ""
     attempts: int = 0
     due_at: datetime | None = None
     stored_id: int | None = None
-    characters: int = field(default=0)
+    characters: int = 0
 
     @property
     def identity(self) -> Identity:
         """What makes it the same job; without a key every job is one of its own."""
-        return (self.kind, self.scope, self.key or f"\0{self.worker}\0{self.number}")
+        return (self.kind, self.scope, self.key or f"\0{self.worker}\0{self.serial}")
+
+    def is_due(self, now: datetime) -> bool:
+        return self.due_at is None or self.due_at <= now
 
 
 class Waiting:
@@ -109,200 +114,141 @@ class Waiting:
 
     def __init__(self, *, capacity: int, worker: str) -> None:
         self.last_number = 0
+        self.entries: dict[Identity, QueuedJob] = {}
+        self.stored: dict[int, QueuedJob] = {}
         self._capacity = capacity
         self._worker = worker
-        self._entries: OrderedDict[Identity, QueuedJob] = OrderedDict()
-        self._stored: dict[int, QueuedJob] = {}
-        self._newest: OrderedDict[Identity, tuple[int, datetime, int]] = OrderedDict()
-        self._characters = 0
+        self._newest: OrderedDict[Identity, tuple[datetime, bool, int]] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._entries)
+    def add(self, entry: QueuedJob, *, cause: QueuedJob | None = None) -> bool:
+        """Queue a job, or give its payload to the same job that waits; False when full.
 
-    @property
-    def stored(self) -> int:
-        """How many jobs of this worker wait in the store."""
-        return sum(map(self._is_ours, self._stored.values()))
-
-    def add(self, entry: QueuedJob) -> bool:
-        """Queue a job, or give its payload to the same job that waits; False when full."""
-        entry.worker = self._worker
+        `cause` is the job that submits it.
+        """
+        entry.worker, entry.serial = self._worker, self.last_number + 1
         entry.characters = weigh(entry.payload)
-        same = self._entries.get(entry.identity) if entry.key else None
-        full = len(self._entries) >= 2 * self._capacity and same is None
-        before = same.characters if same is not None else 0
-        if full or self._characters + entry.characters - before > MOST_CHARACTERS:
+        same = self.entries.get(entry.identity)
+        full = len(self.entries) >= 2 * self._capacity and same is None
+        held = sum(other.characters for other in self.entries.values() if other is not same)
+        if full or held + entry.characters > MOST_CHARACTERS:
             return False
-        self.last_number += 1
-        entry.serial = self.last_number
-        entry.number = entry.serial if same is None else same.number
-        self._characters += entry.characters - before
-        self._entries[entry.identity] = entry
+        entry.number = self.last_number = entry.serial
+        if same is not None:
+            entry.number, entry.generation = same.number, same.generation
+        elif cause is not None and cause.generation + 1 < GENERATIONS:
+            entry.number, entry.generation = cause.number, cause.generation + 1
+        if entry.identity in self._newest:  # whatever the clock says, this is the newer one
+            entry.submitted_at = max(entry.submitted_at, self._newest[entry.identity][0])
+        self.entries[entry.identity] = entry
         self._remember(entry)
+        self._drop_stored(lambda other: other.identity == entry.identity)
         return True
 
-    def take(self, now: datetime, kinds: Collection[str]) -> QueuedJob | None:
-        """The first job that is due and of one of these kinds; it waits no longer."""
-        entry = next(self._due(now, kinds), None)
-        return None if entry is None else self._pop(entry)
+    def take(self, entries: Sequence[QueuedJob]) -> list[QueuedJob]:
+        """These jobs, which wait no longer."""
+        return [self.entries.pop(entry.identity) for entry in entries]
 
     def take_excess(self) -> list[QueuedJob]:
         """The newest jobs, those that are over the capacity, in order."""
-        over = list(islice(self._entries.values(), self._capacity, None))
-        return [self._pop(entry) for entry in over]
-
-    def take_all(self) -> list[QueuedJob]:
-        """Every job, in order."""
-        return [self._pop(entry) for entry in tuple(self._entries.values())]
+        return self.take(list(self.entries.values())[self._capacity :])
 
     def put_back(self, entry: QueuedJob) -> None:
-        """Let a job wait again, unless the same one was submitted anew meanwhile."""
-        if entry.identity not in self._entries and not self.is_superseded(entry):
-            self._entries[entry.identity] = entry
-            self._characters += entry.characters
-
-    def retry(self, entry: QueuedJob, *, attempts: int, due_at: datetime) -> None:
-        """Let a job that failed wait for its next try."""
-        entry.attempts = attempts
-        entry.due_at = due_at
-        self.put_back(entry)
-
-    def note_stored(self, entry: QueuedJob, stored_id: int, *, due_at: datetime | None) -> None:
-        """Remember that a job waits in the store."""
-        entry.stored_id = stored_id
-        entry.due_at = due_at
-        self._stored[stored_id] = entry
+        """Let a job wait again where it did, unless the same one was submitted anew meanwhile."""
+        if self.is_superseded(entry):
+            return
+        if entry.stored_id is not None:
+            self.stored[entry.stored_id] = entry
+        else:
+            self.entries.setdefault(entry.identity, entry)
 
     def nothing_stored(self, now: datetime, kinds: Collection[str]) -> None:
         """The store has none of these kinds that is due: somebody else has what was ours."""
-        for stored_id, entry in tuple(self._stored.items()):
-            if entry.kind in kinds and (entry.due_at is None or entry.due_at <= now):
-                del self._stored[stored_id]
-
-    def take_stale(self) -> list[int]:
-        """Jobs in the store whose place a newer one has taken."""
-        stale = [number for number, entry in self._stored.items() if self.is_superseded(entry)]
-        for number in stale:
-            del self._stored[number]
-        return stale
+        self._drop_stored(lambda entry: entry.kind in kinds and entry.is_due(now))
 
     def settle(self, entry: QueuedJob) -> None:
         """A job is done or given up; an older one of the same key is not to run after it."""
-        if entry.stored_id is not None:
-            self._stored.pop(entry.stored_id, None)
+        self._drop_stored(lambda other: other.stored_id == entry.stored_id)
         self._remember(entry)
 
     def is_superseded(self, entry: QueuedJob) -> bool:
         """Whether the same job was submitted later than this one."""
-        newest = self._newest.get(entry.identity) if entry.key else None
-        if newest is None:
-            return False
-        serial, moment, stored_id = newest
-        if self._is_ours(entry):
-            return serial > entry.serial
-        if serial:  # of two submitted at one moment, ours is the newer
-            return moment >= entry.submitted_at
-        return (moment, stored_id) > (entry.submitted_at, entry.stored_id or 0)
+        moment = self._moment(entry)
+        return self._newest.get(entry.identity, moment) > moment
+
+    def ours_stored(self) -> list[QueuedJob]:
+        """The jobs of this worker that wait in the store."""
+        return [entry for entry in self.stored.values() if entry.worker == self._worker]
 
     def unsettled(self, mark: int) -> bool:
         """Whether a job up to this number waits, here or in the store."""
-        ours = (*self._entries.values(), *filter(self._is_ours, self._stored.values()))
-        return any(entry.number <= mark for entry in ours)
+        return any(e.number <= mark for e in (*self.entries.values(), *self.ours_stored()))
 
-    def has_due(self, now: datetime, kinds: Collection[str], *, mark: int | None = None) -> bool:
-        """Whether a job (up to the number `mark`) could run now."""
-        return any(mark is None or entry.number <= mark for entry in self._due(now, kinds))
-
-    def stored_is_due(self, now: datetime) -> bool:
-        """Whether a job in the store has waited long enough for its next try."""
-        return any(e.due_at is not None and e.due_at <= now for e in self._stored.values())
+    def due(self, now: datetime, kinds: Collection[str]) -> Iterator[QueuedJob]:
+        """The jobs of these kinds that could run now, in order."""
+        return (e for e in self.entries.values() if e.kind in kinds and e.is_due(now))
 
     def next_due(self, kinds: Collection[str]) -> datetime | None:
         """When the next try is, of what waits here or in the store."""
-        here = (e.due_at for e in self._entries.values() if e.kind in kinds)
-        moments = [*here, *(e.due_at for e in self._stored.values())]
+        here = (e.due_at for e in self.entries.values() if e.kind in kinds)
+        moments = [*here, *(e.due_at for e in self.stored.values())]
         return min((moment for moment in moments if moment is not None), default=None)
-
-    @property
-    def has_prospects(self) -> bool:
-        """Whether anything waits that time alone will make due."""
-        return bool(self._entries) or any(e.due_at is not None for e in self._stored.values())
 
     def retrying(self, now: datetime) -> int:
         """How many wait for their next try."""
-        return sum(e.due_at is not None and e.due_at > now for e in self._entries.values())
+        return sum(not entry.is_due(now) for entry in self.entries.values())
 
-    def drop(self, scope: Scope) -> int:
-        """Forget the jobs of a user, or of the project, agent or run of theirs that is named."""
-        gone = [entry for entry in self._entries.values() if _inside(entry.scope, scope)]
-        for entry in gone:
-            self._pop(entry)
-        return len(gone)
+    def _drop_stored(self, gone: Callable[[QueuedJob], bool]) -> None:
+        self.stored = {number: e for number, e in self.stored.items() if not gone(e)}
 
-    def _due(self, now: datetime, kinds: Collection[str]) -> Iterator[QueuedJob]:
-        for entry in self._entries.values():
-            if entry.kind in kinds and (entry.due_at is None or entry.due_at <= now):
-                yield entry
-
-    def _is_ours(self, entry: QueuedJob) -> bool:
-        return entry.worker == self._worker
-
-    def _pop(self, entry: QueuedJob) -> QueuedJob:
-        del self._entries[entry.identity]
-        self._characters -= entry.characters
-        return entry
+    def _moment(self, entry: QueuedJob) -> tuple[datetime, bool, int]:
+        """When it was submitted; of two at one moment, ours is the newer."""
+        ours = entry.worker == self._worker
+        return (entry.submitted_at, ours, entry.serial if ours else entry.stored_id or 0)
 
     def _remember(self, entry: QueuedJob) -> None:
         if not entry.key:
             return
-        serial = entry.serial if self._is_ours(entry) else 0
-        this = (serial, entry.submitted_at, entry.stored_id or 0)
+        this = self._moment(entry)
         self._newest[entry.identity] = max(this, self._newest.pop(entry.identity, this))
         if len(self._newest) > REMEMBERED_KEYS:
             self._newest.popitem(last=False)
 
 
+_WRITTEN = ("key", "worker", "serial", "number", "generation", "attempts")
+
+
 def to_stored(entry: QueuedJob) -> dict[str, Any]:
     """A job as JSON values, if its payload has only those, bytes and sets of bytes."""
-    scope = entry.scope
     return {
         "job": 1,
         "payload": {name: as_json(value) for name, value in entry.payload.items()},
-        "scope": [scope.user_id, scope.project_id, scope.agent_id, scope.run_id],
-        "key": entry.key,
-        "worker": entry.worker,
-        "serial": entry.serial,
-        "number": entry.number,
-        "attempts": entry.attempts,
+        "scope": [getattr(entry.scope, name) for name in Scope.__slots__],
         "submitted_at": entry.submitted_at.isoformat(),
+        **{name: getattr(entry, name) for name in _WRITTEN},
     }
 
 
-def from_stored(
-    kind: str, written: Mapping[str, Any], *, stored_id: int, claims: int, at: datetime
-) -> QueuedJob:
+def from_stored(job: Job, *, at: datetime) -> QueuedJob:
     """The job that `to_stored` wrote; what somebody else wrote is a payload without an owner.
 
-    `claims` is how often the store gave it out, this time included.
+    A job that was given out before and not settled has used up a try each time.
     """
+    written = job.payload
     if written.get("job") != 1:
         return QueuedJob(
-            kind=kind, scope=Scope(), key="", payload=written, submitted_at=at,
-            attempts=claims - 1, stored_id=stored_id, number=0, worker=f"stored {stored_id}",
+            kind=job.kind, scope=NO_SCOPE, key="", payload=written, submitted_at=at,
+            serial=job.id, attempts=job.attempts - 1, stored_id=job.id,
         )  # fmt: skip
-    user, project, agent, run = written["scope"]
-    return QueuedJob(
-        kind=kind,
-        scope=Scope(user_id=user, project_id=project, agent_id=agent, run_id=run),
-        key=written["key"],
+    found = QueuedJob(
+        kind=job.kind,
+        scope=Scope(**dict(zip(Scope.__slots__, written["scope"], strict=True))),
         payload={name: from_json(value) for name, value in written["payload"].items()},
         submitted_at=datetime.fromisoformat(written["submitted_at"]),
-        number=written["number"],
-        serial=written["serial"],
-        worker=written["worker"],
-        attempts=written["attempts"] + claims - 1,
-        stored_id=stored_id,
+        stored_id=job.id,
+        **{name: written[name] for name in _WRITTEN if name in written},
     )
+    found.attempts += job.attempts - 1
+    return found
 
 
 def as_json(value: Any) -> Any:
@@ -327,109 +273,27 @@ def from_json(value: Any) -> Any:
 
 def weigh(value: object, *, depth: int = 4) -> int:
     """About how many characters a payload holds; quick rather than exact."""
-    if type(value) is str:
+    if isinstance(value, str | bytes):
         return len(value)
     if isinstance(value, Lazy):
         return value.characters
-    if value is None or type(value) is int:
-        return 8
-    if isinstance(value, str | bytes):
-        return len(value)
     if isinstance(value, set | frozenset):
         return 8 * len(value)  # what is in it is usually shared with other payloads
-    if depth and isinstance(value, Mapping):
-        return sum([weigh(item, depth=depth - 1) for item in islice(value.values(), 200)])
-    if depth and isinstance(value, list | tuple):
-        return sum([weigh(item, depth=depth - 1) for item in value[:200]])
+    if depth and isinstance(value, Mapping | list | tuple):
+        items = value.values() if isinstance(value, Mapping) else value
+        return sum([weigh(item, depth=depth - 1) for item in islice(items, 200)])
     return 8
 
 
 def _inside(owner: Scope, scope: Scope) -> bool:
-    if owner.user_id != scope.user_id:
-        return False
-    return all(
-        getattr(scope, name) in (None, getattr(owner, name))
-        for name in ("project_id", "agent_id", "run_id")
+    parts = ("project_id", "agent_id", "run_id")
+    return owner.user_id == scope.user_id and all(
+        getattr(scope, name) in (None, getattr(owner, name)) for name in parts
     )
 
 
 # ----------------------------------------------------------------------------
-# Jobs that wait in the store, where they outlive the process.
-
-
-LEASE_SECONDS = 600.0
-"""How long a job is left alone after somebody took it; a dead process's jobs are free then."""
-TROUBLE = (AgentMemError, OSError, KeyError, TypeError, ValueError, RecursionError)
-"""What a store or a payload that is not JSON may raise."""
-
-
-class KeptJobs:
-    """The store's job table, in entries of a worker."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.any_left = False
-        self._asked = False
-
-    def claim(self, now: datetime, kinds: Collection[str]) -> QueuedJob | None:
-        """The oldest job of these kinds that is due, for us alone until its lease ends."""
-        if not self._look():
-            return None  # claiming is a write, looking is not
-        job = self._store.jobs.claim(at=now, lease_seconds=LEASE_SECONDS, kinds=tuple(kinds))
-        if job is None:
-            return None
-        try:
-            return from_stored(job.kind, job.payload, stored_id=job.id, claims=job.attempts, at=now)
-        except TROUBLE as error:
-            self._store.jobs.fail(job.id, f"It cannot be read: {error!a}", retry_at=None)
-            return self.claim(now, kinds)
-
-    def keep(self, *entries: QueuedJob) -> tuple[int, ...]:
-        """Write jobs down, each in place of an older one of its key; their numbers in the store."""
-        numbers = self._store.jobs.keep(
-            [
-                NewJob(
-                    kind=entry.kind,
-                    payload=to_stored(entry),
-                    at=entry.due_at or entry.submitted_at,
-                    key=entry.key,
-                    scope=entry.scope,
-                )
-                for entry in entries
-            ]
-        )
-        self.any_left = self.any_left or bool(numbers)
-        return numbers
-
-    def replace(self, entry: QueuedJob) -> None:
-        """Remove an older job of the same key that waits; it would undo what this one did."""
-        if not entry.key or not (self.any_left if self._asked else self._look()):
-            return
-        later = entry.submitted_at + timedelta(days=1)
-        number = self._store.jobs.enqueue(
-            entry.kind, {}, at=later, key=entry.key, scope=entry.scope
-        )  # the number of the one that waits, if there is one
-        self._store.jobs.done(number)
-
-    def _look(self) -> bool:
-        """Whether anything waits or runs in the store."""
-        counts = self._store.jobs.counts()
-        self.any_left = bool(counts["waiting"] or counts["running"])
-        self._asked = True
-        return self.any_left
-
-    def done(self, stored_id: int) -> None:
-        """A job need not be kept any longer."""
-        self._store.jobs.done(stored_id)
-
-    def fail(self, entry: QueuedJob, error: str, again: datetime | None) -> None:
-        """Note a failure, without keys; with no next try the job stays as failed, to be seen."""
-        number = entry.stored_id if entry.stored_id is not None else self.keep(entry)[0]
-        self._store.jobs.fail(number, without_keys(error), retry_at=again)
-
-
-# ----------------------------------------------------------------------------
-# Running the jobs of a worker one after the other, again when they fail, and keeping the rest.
+# Running the jobs one after the other, again when they fail, and keeping the rest in the store.
 
 
 _log = logging.getLogger(__name__)
@@ -440,17 +304,31 @@ IDLE_SECONDS = 10.0
 LOOK_SECONDS = 30.0
 """How often the store is asked for jobs that other processes left or failed at."""
 LONGEST_NAP_SECONDS = 60.0
+LEASE_SECONDS = 600.0
+"""How long a job is left alone after somebody took it; a dead process's jobs are free then."""
 MOST_ATTEMPTS = 5
-REMEMBERED_CAUSES = 256
 LINGER_SECONDS = 0.03
 """How long a job waits for its turn to end; a model takes longer to answer."""
+CLOSE_SECONDS = 0.4
+"""What is not done by then waits in the store for the next worker."""
+EXIT_SECONDS = 2.0
+GENERATIONS = 3
+"""`flush` waits for jobs, for what they submit, and for what that submits."""
+TROUBLE = (AgentMemError, OSError, KeyError, TypeError, ValueError, RecursionError)
+"""What a store or a payload that is not JSON may raise."""
 HOPELESS = (InvalidInput, FileRefused, FileUnreadable)
 """What is wrong with the payload itself; another try would find the same."""
 Answer = TypeVar("Answer")
 
+_alive: weakref.WeakSet[Worker] = weakref.WeakSet()
 
-class JobRunner:
-    """What waits, what runs and what became of it; `Worker` is what callers see of it."""
+
+class Worker:
+    """A queue with one thread, which the first `submit` starts.
+
+    `threaded=False` runs jobs only inside `flush` and `run_due`, in the
+    caller's thread.
+    """
 
     def __init__(
         self,
@@ -461,7 +339,7 @@ class JobRunner:
         most_attempts: int = MOST_ATTEMPTS,
         threaded: bool = True,
     ) -> None:
-        self._kept = KeptJobs(store)
+        self._store = store
         self._clock = clock
         self._capacity = require_count(capacity, "capacity", least=1)
         self._most_attempts = require_count(most_attempts, "most_attempts", least=1)
@@ -476,262 +354,17 @@ class JobRunner:
         self._changed = threading.Condition(threading.Lock())
         self._hurry = threading.Event()
         self._flushing = 0
-        self._caused: deque[tuple[int, int]] = deque(maxlen=REMEMBERED_CAUSES)
         self._waiting = Waiting(capacity=self._capacity, worker=uuid.uuid4().hex)
         self._running: QueuedJob | None = None
         self._thread: threading.Thread | None = None
         self._look = True  # the store may hold jobs of an earlier process
         self._looked_at: datetime | None = None
+        self._any_left: bool | None = None  # in the store; None before it was asked
         self._stored_turn = True  # what an earlier process left comes first
         self._closing = self._stopping = self._closed = False
         self._done = self._failed = self._dropped = 0
         self._last_error = ""
         self._logged: set[tuple[str, str]] = set()
-
-    # -- one job after the other -------------------------------------------------------
-
-    def run_due(self, *, deadline: float | None = None) -> int:
-        """Run here and now what is due, in the store too; gives how many jobs were tried.
-
-        `deadline` is a moment of `time.monotonic()` after which none is begun.
-        """
-        ran = 0
-        while (deadline is None or time.monotonic() < deadline) and self._run_one():
-            ran += 1
-        return ran
-
-    def _lock(self) -> threading.Condition:
-        if os.getpid() != self._process:
-            self._reset()
-        return self._changed
-
-    def _refuse(self, reason: str) -> bool:
-        self._dropped += 1
-        self._last_error = reason
-        return False
-
-    @contextmanager
-    def _hurrying(self) -> Iterator[None]:
-        """While somebody waits for the jobs, they begin at once; the lock is held outside."""
-        self._flushing += 1
-        self._hurry.set()
-        try:
-            yield
-        finally:
-            self._flushing -= 1
-            if not self._flushing and not self._closing:
-                self._hurry.clear()
-
-    def _work(self) -> None:
-        woken = True
-        while True:
-            if woken:  # the turn that submitted goes on first: both share one interpreter
-                self._hurry.wait(LINGER_SECONDS)
-                woken = False
-            self.run_due()
-            with self._changed:
-                if self._is_busy(self._waiting.last_number) and not self._stopping:
-                    continue
-                self._changed.notify_all()
-                woken = not self._stopping and self._changed.wait(self._nap_seconds())
-                stays = woken or self._waiting.has_prospects or self._kept.any_left
-                if self._stopping or not stays:
-                    self._thread = None  # the next submit starts another one
-                    self._changed.notify_all()
-                    return
-
-    def _nap_seconds(self) -> float:
-        due = self._waiting.next_due(self._handlers)
-        left = IDLE_SECONDS if due is None else (due - self._clock.now()).total_seconds()
-        longest = LOOK_SECONDS if self._kept.any_left else LONGEST_NAP_SECONDS
-        return min(max(left, 0.01), longest)
-
-    def _is_busy(self, mark: int) -> bool:
-        """Whether a job up to `mark` runs or could run now, or the store is to be asked."""
-        now = self._clock.now()
-        if self._running is not None and self._running.number <= mark:
-            return True
-        return self._should_look(now) or self._waiting.has_due(now, self._handlers, mark=mark)
-
-    def _should_look(self, now: datetime) -> bool:
-        """Whether the store may hold a job that is due."""
-        if self._closing:
-            return False
-        if self._look or self._looked_at is None or self._waiting.stored_is_due(now):
-            return True
-        return abs((now - self._looked_at).total_seconds()) >= LOOK_SECONDS
-
-    def _run_one(self) -> bool:
-        """Try one job, if there is one to try."""
-        self._spill()
-        entry = self._next()
-        if entry is None:
-            return False
-        try:
-            self._handlers[entry.kind](entry.payload, entry.scope)
-        except Exception as error:  # noqa: BLE001 - a job may fail in any way, and nothing else may
-            if self._closed:  # under its feet; it was kept, and is done again by the next worker
-                return False
-            self._after_failure(entry, error)
-        except BaseException:
-            with self._changed:
-                self._running = None
-                self._waiting.put_back(entry)
-                self._changed.notify_all()
-            raise
-        else:
-            self._after_success(entry)
-        return True
-
-    def _next(self) -> QueuedJob | None:
-        """The next job, from memory and from the store in turn while both have some."""
-        with self._lock():
-            if self._stopping:
-                return None
-            now = self._clock.now()
-            due = self._waiting.has_due(now, self._handlers)
-            ask_store = self._should_look(now) and (self._stored_turn or not due)
-            self._stored_turn = not ask_store
-        entry = self._claim() if ask_store else None
-        if entry is None:
-            with self._changed:
-                entry = self._waiting.take(self._clock.now(), self._handlers)
-                self._running = entry
-        return entry
-
-    def _after_success(self, entry: QueuedJob) -> None:
-        if self._closed:  # the store has it, and where that is closed too it is done once more
-            with suppress(Exception):
-                if entry.stored_id is not None:
-                    self._kept.done(entry.stored_id)
-            return
-        if entry.stored_id is not None:
-            self._ask(self._kept.done, entry.stored_id)
-        else:
-            self._ask(self._kept.replace, entry)
-        with self._changed:
-            idle = not self._waiting.has_due(self._clock.now(), self._handlers)
-        if idle and self._when_idle is not None:
-            with suppress(Exception):
-                self._when_idle()
-        with self._changed:
-            self._running = None
-            self._done += 1
-            self._waiting.settle(entry)
-            self._changed.notify_all()
-
-    def _after_failure(self, entry: QueuedJob, error: Exception) -> None:
-        attempts = entry.attempts + 1
-        delay = None
-        if not isinstance(error, HOPELESS):
-            delay = retry_delay(attempts, most_attempts=self._most_attempts)
-        again = None if delay is None else self._clock.now() + timedelta(seconds=delay)
-        self._log_once(entry.kind, error, again)
-        if entry.stored_id is not None or again is None:
-            self._ask(self._kept.fail, entry, describe(error), again)
-        with self._changed:
-            self._running = None
-            self._last_error = f"{entry.kind}: {describe(error)}"
-            if again is None:
-                self._failed += 1
-                self._waiting.settle(entry)
-            elif entry.stored_id is None:
-                self._waiting.retry(entry, attempts=attempts, due_at=again)
-            else:
-                self._waiting.note_stored(entry, entry.stored_id, due_at=again)
-            self._changed.notify_all()
-
-    def _log_once(self, kind: str, error: Exception, again: datetime | None) -> None:
-        seen = (kind, type(error).__name__)
-        if seen in self._logged:
-            return
-        self._logged.add(seen)
-        _log.warning(
-            "Background work (%s) failed%s; more of this sort is only counted: %s",
-            kind, " and is tried again later" if again else "", describe(error),
-        )  # fmt: skip
-
-    # -- what the store keeps ----------------------------------------------------------
-
-    def _claim(self) -> QueuedJob | None:
-        """The next job of the store that no newer one has taken the place of."""
-        while True:
-            now, kinds = self._clock.now(), tuple(self._handlers)
-            asked, entry = self._ask(self._kept.claim, now, kinds)
-            with self._changed:
-                if entry is None:
-                    self._look, self._looked_at = False, now
-                    if asked:
-                        self._waiting.nothing_stored(now, kinds)
-                    self._changed.notify_all()
-                    return None
-                superseded = self._waiting.is_superseded(entry)
-                if not superseded and entry.attempts < self._most_attempts:
-                    self._running = entry
-                    return entry
-                self._waiting.settle(entry)
-                self._failed += not superseded
-            if superseded:
-                self._ask(self._kept.done, entry.stored_id)
-            else:
-                self._ask(self._kept.fail, entry, "the process ended each time it was tried", None)
-
-    def _spill(self) -> None:
-        """Move what is over the capacity to the store, and drop there what a newer job replaced."""
-        with self._lock():
-            if self._stopping:
-                return
-            excess = self._waiting.take_excess()
-            stale = self._waiting.take_stale()
-        for number in stale:
-            self._ask(self._kept.done, number)
-        for entry in excess:
-            kept = self._keep_all([entry])
-            with self._changed:
-                self._look = self._look or kept
-                if not kept:
-                    self._waiting.put_back(entry)
-
-    def _keep_all(self, entries: Sequence[QueuedJob]) -> bool:
-        """Put jobs into the store, all or none; whether they are there."""
-        _, numbers = self._ask(self._kept.keep, *entries)
-        with self._changed:
-            for entry, number in zip(entries, numbers or (), strict=False):
-                self._waiting.note_stored(entry, number, due_at=entry.due_at)
-        return numbers is not None
-
-    def _ask(self, ask: Callable[..., Answer], *about: Any) -> tuple[bool, Answer | None]:
-        """Whether the store could be asked, and what it said; trouble is noted."""
-        try:
-            return True, ask(*about)
-        except Exception as error:  # noqa: BLE001 - the worker outlives whatever a store raises
-            self._log_once("the store", error, None)
-            with self._changed:
-                self._last_error = describe(error)
-            return False, None
-
-
-def describe(error: BaseException) -> str:
-    """An error in one line of at most 300 characters that can be stored."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return text[:300].encode("utf-8", "replace").decode("utf-8")
-
-
-CLOSE_SECONDS = 0.4
-"""What is not done by then waits in the store for the next worker."""
-EXIT_SECONDS = 2.0
-GENERATIONS = 3
-"""`flush` waits for jobs, for what they submit, and for what that submits."""
-
-_alive: weakref.WeakSet[Worker] = weakref.WeakSet()
-
-
-class Worker(JobRunner):
-    """A queue with one thread, which the first `submit` starts.
-
-    `threaded=False` runs jobs only inside `flush` and `run_due`, in the
-    caller's thread.
-    """
 
     def handle(self, kind: str, handler: Handler) -> None:
         """Say who does the jobs of a kind; jobs that waited for it may run from now on."""
@@ -746,12 +379,7 @@ class Worker(JobRunner):
         self._when_idle = call
 
     def submit(
-        self,
-        kind: str,
-        payload: Mapping[str, Any],
-        *,
-        scope: Scope = NO_SCOPE,
-        key: str = "",
+        self, kind: str, payload: Mapping[str, Any], *, scope: Scope = NO_SCOPE, key: str = ""
     ) -> bool:
         """Whether the job was taken; at once and without raising.
 
@@ -771,12 +399,11 @@ class Worker(JobRunner):
         except (AgentMemError, TypeError, ValueError) as error:
             return self.refuse(describe(error))
         with self._lock():
+            inside = self._thread is threading.current_thread()
             if self._stopping:
                 return self._refuse("the worker is closed")
-            if not self._waiting.add(entry):
+            if not self._waiting.add(entry, cause=self._running if inside else None):
                 return self._refuse("the queue is full")
-            if self._running is not None and self._thread is threading.current_thread():
-                self._caused.append((self._running.number, self._waiting.last_number))
             self._ensure_thread()
             self._changed.notify_all()
         return True
@@ -810,22 +437,21 @@ class Worker(JobRunner):
             )
             if inside:
                 return not self._waiting.unsettled(mark)
-            for _ in range(GENERATIONS if self._threaded else 0):
-                self._wait_until_done(mark, deadline)
-                mark = max([mark, *(new for cause, new in self._caused if cause <= mark)])
+            if self._threaded and self._is_busy(mark) and not self._stopping:
+                self._ensure_thread()
+                self._flushing += 1
+                self._hurry.set()  # while somebody waits for the jobs, they begin at once
+                self._changed.notify_all()
+                self._changed.wait_for(
+                    lambda: self._stopping or not self._is_busy(mark), timeout_seconds
+                )
+                self._flushing -= 1
+                if not self._flushing and not self._closing:
+                    self._hurry.clear()
         if not self._threaded:
             self.run_due(deadline=deadline)
         with self._lock():
             return not self._is_busy(mark) and not self._waiting.unsettled(mark)
-
-    def _wait_until_done(self, mark: int, deadline: float | None) -> None:
-        if not self._is_busy(mark) or self._stopping:
-            return
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        with self._hurrying():
-            self._ensure_thread()
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._stopping or not self._is_busy(mark), left)
 
     def forget(self, scope: Scope) -> int:
         """Drop what waits in memory for this user, or a part of theirs; gives how many jobs.
@@ -833,9 +459,10 @@ class Worker(JobRunner):
         A job that is running goes on; what waits in the store is the store's to erase.
         """
         with self._lock():
-            gone = self._waiting.drop(scope)
+            waiting = self._waiting.entries.values()
+            gone = self._waiting.take([one for one in waiting if _inside(one.scope, scope)])
             self._changed.notify_all()
-        return gone
+        return len(gone)
 
     @property
     def problem(self) -> str:
@@ -850,10 +477,10 @@ class Worker(JobRunner):
         """What the queue looks like now."""
         with self._lock():
             return WorkerState(
-                queued=len(self._waiting),
+                queued=len(self._waiting.entries),
                 running=0 if self._running is None else 1,
                 retrying=self._waiting.retrying(self._clock.now()),
-                stored=self._waiting.stored,
+                stored=len(self._waiting.ours_stored()),
                 done=self._done,
                 failed=self._failed,
                 dropped=self._dropped,
@@ -889,21 +516,40 @@ class Worker(JobRunner):
             if self._closed:
                 return
             self._closed = True
-            stale = self._waiting.take_stale()
-            rest = self._waiting.take_all()
-            if self._running is not None and not inside:
-                rest.insert(0, self._running)  # it did not end in time, and may never
+            rest = self._waiting.take(list(self._waiting.entries.values()))
+            running = self._running
+            if running is not None and running.stored_id is None and not inside:
+                rest.insert(0, running)  # it did not end in time, and may never
             self._changed.notify_all()
             self._handlers, self._when_idle = {}, None
         _alive.discard(self)
-        for number in stale:
-            self._ask(self._kept.done, number)
-        rest = [entry for entry in rest if entry.stored_id is None]
-        if rest and not self._keep_all(rest):
+        if rest and not self._keep(*rest):
             # One of them cannot be written down; it must not take the others with it.
-            lost = sum(not self._keep_all([entry]) for entry in rest)
+            lost = sum(not self._keep(entry) for entry in rest)
             with self._lock():
                 self._dropped += lost
+
+    def run_due(self, *, deadline: float | None = None) -> int:
+        """Run here and now what is due, in the store too; gives how many jobs were tried.
+
+        `deadline` is a moment of `time.monotonic()` after which none is begun.
+        """
+        ran = 0
+        while (deadline is None or time.monotonic() < deadline) and self._run_one():
+            ran += 1
+        return ran
+
+    # -- the thread --------------------------------------------------------------------
+
+    def _lock(self) -> threading.Condition:
+        if os.getpid() != self._process:
+            self._reset()
+        return self._changed
+
+    def _refuse(self, reason: str) -> bool:
+        self._dropped += 1
+        self._last_error = reason
+        return False
 
     def _ensure_thread(self) -> None:
         if not self._threaded or (self._thread is not None and self._thread.is_alive()):
@@ -920,6 +566,247 @@ class Worker(JobRunner):
             atexit.unregister(_close_all)
             atexit.register(_close_all)
         _alive.add(self)
+
+    def _work(self) -> None:
+        woken = True
+        while True:
+            if woken:  # the turn that submitted goes on first: both share one interpreter
+                self._hurry.wait(LINGER_SECONDS)
+                woken = False
+            self.run_due()
+            with self._changed:
+                if self._is_busy(self._waiting.last_number) and not self._stopping:
+                    continue
+                self._changed.notify_all()
+                due = self._waiting.next_due(self._handlers)
+                woken = not self._stopping and self._changed.wait(self._nap_seconds(due))
+                stays = woken or self._waiting.entries or self._any_left or due is not None
+                if self._stopping or not stays:
+                    self._thread = None  # the next submit starts another one
+                    self._changed.notify_all()
+                    return
+
+    def _nap_seconds(self, due: datetime | None) -> float:
+        left = IDLE_SECONDS if due is None else (due - self._clock.now()).total_seconds()
+        return min(max(left, 0.01), LOOK_SECONDS if self._any_left else LONGEST_NAP_SECONDS)
+
+    def _is_busy(self, mark: int) -> bool:
+        """Whether a job up to `mark` runs or could run now, or the store is to be asked."""
+        now = self._clock.now()
+        if self._running is not None and self._running.number <= mark:
+            return True
+        due = self._waiting.due(now, self._handlers)
+        return self._should_look(now) or any(entry.number <= mark for entry in due)
+
+    def _should_look(self, now: datetime) -> bool:
+        """Whether the store may hold a job that is due."""
+        if self._closing:
+            return False
+        if self._look or self._looked_at is None:
+            return True
+        if any(e.due_at is not None and e.is_due(now) for e in self._waiting.stored.values()):
+            return True
+        return abs((now - self._looked_at).total_seconds()) >= LOOK_SECONDS
+
+    def _run_one(self) -> bool:
+        """Try one job, if there is one to try."""
+        self._spill()
+        entry = self._next()
+        if entry is None:
+            return False
+        try:
+            self._handlers[entry.kind](entry.payload, entry.scope)
+        except Exception as error:  # noqa: BLE001 - a job may fail in any way, and nothing else may
+            if self._closed:  # under its feet; it was kept, and is done again by the next worker
+                return False
+            self._after_failure(entry, error)
+        except BaseException:
+            self._settled(entry, again=True)
+            raise
+        else:
+            self._after_success(entry)
+        return True
+
+    def _next(self) -> QueuedJob | None:
+        """The next job, from memory and from the store in turn while both have some."""
+        with self._lock():
+            if self._stopping:
+                return None
+            now = self._clock.now()
+            due = any(self._waiting.due(now, self._handlers))
+            ask_store = self._should_look(now) and (self._stored_turn or not due)
+            self._stored_turn = not ask_store
+        entry = self._claim() if ask_store else None
+        if entry is None:
+            with self._changed:
+                first = islice(self._waiting.due(self._clock.now(), self._handlers), 1)
+                self._running = entry = next(iter(self._waiting.take(list(first))), None)
+        return entry
+
+    def _after_success(self, entry: QueuedJob) -> None:
+        if self._closed:  # the store has it, and where that is closed too it is done once more
+            with suppress(Exception):
+                if entry.stored_id is not None:
+                    self._store.jobs.done(entry.stored_id)
+            return
+        if entry.stored_id is not None:
+            self._ask(self._store.jobs.done, entry.stored_id)
+        else:
+            self._ask(self._replace, entry)
+        with self._changed:
+            idle = not any(self._waiting.due(self._clock.now(), self._handlers))
+        if idle and self._when_idle is not None:
+            with suppress(Exception):
+                self._when_idle()
+        self._done += 1
+        self._settled(entry)
+
+    def _after_failure(self, entry: QueuedJob, error: Exception) -> None:
+        entry.attempts += 1
+        delay = None
+        if not isinstance(error, HOPELESS):
+            delay = retry_delay(entry.attempts, most_attempts=self._most_attempts)
+        again = None if delay is None else self._clock.now() + timedelta(seconds=delay)
+        self._log_once(entry.kind, error, again)
+        if entry.stored_id is not None or again is None:
+            self._ask(self._fail, entry, describe(error), again)
+        entry.due_at = again
+        self._last_error = f"{entry.kind}: {describe(error)}"
+        self._failed += again is None
+        self._settled(entry, again=again is not None)
+
+    def _settled(self, entry: QueuedJob, *, again: bool = False) -> None:
+        """A job runs no longer: it is done with, or waits again."""
+        with self._changed:
+            self._running = None
+            if again:
+                self._waiting.put_back(entry)
+            else:
+                self._waiting.settle(entry)
+            self._changed.notify_all()
+
+    def _log_once(self, kind: str, error: Exception, again: datetime | None) -> None:
+        seen = (kind, type(error).__name__)
+        if seen in self._logged:
+            return
+        self._logged.add(seen)
+        _log.warning(
+            "Background work (%s) failed%s; more of this sort is only counted: %s",
+            kind, " and is tried again later" if again else "", describe(error),
+        )  # fmt: skip
+
+    # -- what the store keeps ----------------------------------------------------------
+
+    def _claim(self) -> QueuedJob | None:
+        """The next job of the store that no newer one has taken the place of."""
+        while True:
+            now = self._clock.now()
+            asked, entry = self._ask(self._claim_one, now)
+            with self._changed:
+                if entry is None:
+                    self._look, self._looked_at = False, now
+                    if asked:
+                        self._waiting.nothing_stored(now, self._handlers)
+                    self._changed.notify_all()
+                    return None
+                superseded = self._waiting.is_superseded(entry)
+                if not superseded and entry.attempts < self._most_attempts:
+                    self._running = entry
+                    return entry
+                self._waiting.settle(entry)
+                self._failed += not superseded
+            if superseded:
+                self._ask(self._store.jobs.done, entry.stored_id)
+            else:
+                self._ask(self._fail, entry, "the process ended each time it was tried", None)
+
+    def _claim_one(self, now: datetime) -> QueuedJob | None:
+        """The oldest job of the store that is due, for us alone until its lease ends."""
+        while self._look_into_store():  # claiming is a write, looking is not
+            job = self._store.jobs.claim(
+                at=now, lease_seconds=LEASE_SECONDS, kinds=tuple(self._handlers)
+            )
+            if job is None:
+                return None
+            try:
+                return from_stored(job, at=now)
+            except TROUBLE as error:
+                self._store.jobs.fail(job.id, f"It cannot be read: {error!a}", retry_at=None)
+        return None
+
+    def _look_into_store(self) -> bool:
+        """Whether anything waits or runs in the store."""
+        counts = self._store.jobs.counts()
+        self._any_left = bool(counts["waiting"] or counts["running"])
+        return self._any_left
+
+    def _spill(self) -> None:
+        """Move what is over the capacity to the store."""
+        with self._lock():
+            excess = [] if self._stopping else self._waiting.take_excess()
+        for entry in excess:
+            kept = self._keep(entry)
+            with self._changed:
+                self._look = self._look or kept
+                if not kept:
+                    self._waiting.put_back(entry)
+
+    def _keep(self, *entries: QueuedJob) -> bool:
+        """Put jobs into the store, all or none; whether they are there."""
+        _, numbers = self._ask(self._write, entries)
+        with self._changed:
+            for entry, number in zip(entries, numbers or (), strict=False):
+                entry.stored_id = number
+                self._waiting.put_back(entry)
+        return numbers is not None
+
+    def _write(self, entries: Sequence[QueuedJob]) -> tuple[int, ...]:
+        """Write jobs down, each in place of an older one of its key; their numbers in the store."""
+        jobs = [
+            NewJob(
+                kind=entry.kind,
+                payload=to_stored(entry),
+                at=entry.due_at or entry.submitted_at,
+                key=entry.key,
+                scope=entry.scope,
+            )
+            for entry in entries
+        ]
+        numbers = self._store.jobs.keep(jobs)
+        self._any_left = True
+        return numbers
+
+    def _replace(self, entry: QueuedJob) -> None:
+        """Remove an older job of the same key that waits; it would undo what this one did."""
+        if not entry.key:
+            return
+        if self._any_left or (self._any_left is None and self._look_into_store()):
+            later = entry.submitted_at + timedelta(days=1)
+            number = self._store.jobs.enqueue(
+                entry.kind, {}, at=later, key=entry.key, scope=entry.scope
+            )  # the number of the one that waits, if there is one
+            self._store.jobs.done(number)
+
+    def _fail(self, entry: QueuedJob, error: str, again: datetime | None) -> None:
+        """Note a failure, without keys; with no next try the job stays as failed, to be seen."""
+        number = entry.stored_id if entry.stored_id is not None else self._write([entry])[0]
+        self._store.jobs.fail(number, without_keys(error), retry_at=again)
+
+    def _ask(self, ask: Callable[..., Answer], *about: Any) -> tuple[bool, Answer | None]:
+        """Whether the store could be asked, and what it said; trouble is noted."""
+        try:
+            return True, ask(*about)
+        except Exception as error:  # noqa: BLE001 - the worker outlives whatever a store raises
+            self._log_once("the store", error, None)
+            with self._changed:
+                self._last_error = describe(error)
+            return False, None
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line of at most 300 characters that can be stored."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text[:300].encode("utf-8", "replace").decode("utf-8")
 
 
 def _require_scope(scope: object) -> Scope:

@@ -8,6 +8,7 @@ environment, and nothing but text, PDF and the like.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import socket
 import ssl
@@ -112,7 +113,7 @@ def fetch(
     return replace(found, duration_ms=round(1000 * (time.monotonic() - began), 3))
 
 
-def _follow(url: str, dialer: Any, limits: FetchLimits, *, robots: bool) -> Fetched:
+def _follow(url: str, dialer: Dialer, limits: FetchLimits, *, robots: bool) -> Fetched:
     import httpx
 
     here = _checked_url(url, url)
@@ -160,18 +161,17 @@ def _checked_url(url: str, asked: str) -> httpx.URL:
     return parsed.copy_with(fragment=None)
 
 
-def _get(url: httpx.URL, dialer: Any, limits: FetchLimits) -> Fetched | str:
+def _get(url: httpx.URL, dialer: Dialer, limits: FetchLimits) -> Fetched | str:
     """The answer of one address, or where it sends us."""
-    import httpcore
-
     pool = httpcore.ConnectionPool(
         ssl_context=_ssl_context() if url.scheme == "https" else None,
         network_backend=dialer,
         max_connections=1,
         retries=0,
     )
+    raw = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
     try:
-        with pool, pool.stream("GET", _raw(url), headers=_headers(url)) as response:
+        with pool, pool.stream("GET", raw, headers=_headers(url)) as response:
             headers = {name.lower(): value for name, value in response.headers}
             if response.status in _REDIRECTS and b"location" in headers:
                 return headers[b"location"].decode("utf-8", "replace")
@@ -186,14 +186,12 @@ def _get(url: httpx.URL, dialer: Any, limits: FetchLimits) -> Fetched | str:
             remedy="Try again later, or raise total_seconds.",
         ) from None  # fmt: skip
     except (httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError) as error:
-        raise FetchFailed(str(url), _reason(error)) from None
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise FetchFailed(str(url), reason) from None
     content_type = headers.get(b"content-type", b"").decode("latin-1")
+    charset, status = charset_of(content_type), response.status
     return Fetched(
-        url=str(url),
-        status=response.status,
-        media_type=media_type,
-        content=body,
-        charset=charset_of(content_type),
+        url=str(url), status=status, media_type=media_type, content=body, charset=charset
     )
 
 
@@ -273,7 +271,7 @@ def _too_large(url: httpx.URL, limit_bytes: int) -> FetchFailed:
     )
 
 
-def _require_robots(url: httpx.URL, dialer: Any, limits: FetchLimits) -> None:
+def _require_robots(url: httpx.URL, dialer: Dialer, limits: FetchLimits) -> None:
     """Let robots.txt refuse: a missing one does not, one that fails does (RFC 9309)."""
     from urllib.robotparser import RobotFileParser
 
@@ -282,26 +280,17 @@ def _require_robots(url: httpx.URL, dialer: Any, limits: FetchLimits) -> None:
     small = replace(limits, limit_bytes=min(limits.limit_bytes, _ROBOTS_BYTES))
     try:
         found = _follow(str(place), dialer, small, robots=False)
-    except (FetchFailed, FetchRefused) as error:
-        status = error.status if isinstance(error, FetchFailed) else None
-        if status is not None and 400 <= status < 500:
+    except FetchRefused as error:
+        raise FetchRefused(str(url), error.problem, remedy=error.remedy) from None
+    except FetchFailed as error:
+        if error.status is not None and 400 <= error.status < 500:
             return
-        if isinstance(error, FetchRefused):
-            raise FetchRefused(str(url), error.problem, remedy=error.remedy) from None
         problem = f"its robots.txt could not be read ({error.problem})"
         raise FetchRefused(str(url), problem, remedy=remedy) from None
     parser = RobotFileParser()
     parser.parse(found.text.splitlines())
     if not parser.can_fetch(AGENT, str(url)):
         raise FetchRefused(str(url), "robots.txt forbids it", remedy=remedy)
-
-
-def _raw(url: httpx.URL) -> Any:
-    import httpcore
-
-    return httpcore.URL(
-        scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
-    )
 
 
 def _headers(url: httpx.URL) -> list[tuple[bytes, bytes]]:
@@ -324,10 +313,6 @@ def _ssl_context() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
-
-
 # ----------------------------------------------------------------------------
 # Which network addresses a fetch may go to: the public internet, unless more is allowed.
 #
@@ -337,81 +322,64 @@ def _reason(error: Exception) -> str:
 
 AddressClass = Literal["public", "private", "refused"]
 
-_V4: tuple[tuple[str, int, AddressClass, str], ...] = (
-    ("0.0.0.0", 8, "refused", "this network"),  # noqa: S104 - it is refused here, not bound
-    ("10.0.0.0", 8, "private", "private network"),
-    ("100.100.100.200", 32, "refused", "cloud metadata"),
-    ("100.64.0.0", 10, "private", "carrier network"),
-    ("127.0.0.0", 8, "private", "loopback"),
-    ("168.63.129.16", 32, "refused", "cloud metadata"),
-    ("169.254.0.0", 16, "refused", "link-local, cloud metadata"),
-    ("172.16.0.0", 12, "private", "private network"),
-    ("192.0.0.0", 24, "refused", "protocol assignments"),
-    ("192.0.2.0", 24, "refused", "documentation"),
-    ("192.31.196.0", 24, "refused", "protocol assignments"),
-    ("192.52.193.0", 24, "refused", "protocol assignments"),
-    ("192.88.99.0", 24, "refused", "6to4 relays"),
-    ("192.168.0.0", 16, "private", "private network"),
-    ("192.175.48.0", 24, "refused", "protocol assignments"),
-    ("198.18.0.0", 15, "refused", "benchmarks"),
-    ("198.51.100.0", 24, "refused", "documentation"),
-    ("203.0.113.0", 24, "refused", "documentation"),
-    ("224.0.0.0", 4, "refused", "multicast"),
-    ("240.0.0.0", 4, "refused", "reserved, broadcast"),
+_RANGES: tuple[tuple[str, AddressClass, str], ...] = (
+    ("0.0.0.0/8", "refused", "this network"),
+    ("10.0.0.0/8", "private", "private network"),
+    ("100.100.100.200/32", "refused", "cloud metadata"),
+    ("100.64.0.0/10", "private", "carrier network"),
+    ("127.0.0.0/8", "private", "loopback"),
+    ("168.63.129.16/32", "refused", "cloud metadata"),
+    ("169.254.0.0/16", "refused", "link-local, cloud metadata"),
+    ("172.16.0.0/12", "private", "private network"),
+    ("192.0.0.0/24", "refused", "protocol assignments"),
+    ("192.0.2.0/24", "refused", "documentation"),
+    ("192.31.196.0/24", "refused", "protocol assignments"),
+    ("192.52.193.0/24", "refused", "protocol assignments"),
+    ("192.88.99.0/24", "refused", "6to4 relays"),
+    ("192.168.0.0/16", "private", "private network"),
+    ("192.175.48.0/24", "refused", "protocol assignments"),
+    ("198.18.0.0/15", "refused", "benchmarks"),
+    ("198.51.100.0/24", "refused", "documentation"),
+    ("203.0.113.0/24", "refused", "documentation"),
+    ("224.0.0.0/4", "refused", "multicast"),
+    ("240.0.0.0/4", "refused", "reserved, broadcast"),
+    ("0.0.0.0/0", "public", "internet"),
+    # Of IPv6 only 2000::/3 is the internet; these are its exceptions, and what may be allowed.
+    ("::1/128", "private", "loopback"),
+    ("fd00:ec2::/32", "refused", "cloud metadata"),
+    ("fc00::/7", "private", "private network"),
+    ("fe80::/10", "refused", "link-local"),
+    ("ff00::/8", "refused", "multicast"),
+    ("2001::/23", "refused", "protocol assignments, Teredo"),
+    ("2001:db8::/32", "refused", "documentation"),
+    ("2002::/16", "refused", "6to4"),
+    ("2620:4f:8000::/48", "refused", "protocol assignments"),
+    ("3fff::/20", "refused", "documentation"),
+    ("2000::/3", "public", "internet"),
 )
-# Of IPv6 only 2000::/3 is the internet; these are its exceptions, and what may be allowed outside.
-_V6: tuple[tuple[int, int, AddressClass, str], ...] = (
-    (1, 128, "private", "loopback"),
-    (0xFD00_0EC2 << 96, 32, "refused", "cloud metadata"),
-    (0xFC00 << 112, 7, "private", "private network"),
-    (0xFE80 << 112, 10, "refused", "link-local"),
-    (0xFF00 << 112, 8, "refused", "multicast"),
-    (0x2001 << 112, 23, "refused", "protocol assignments, Teredo"),
-    (0x2001_0DB8 << 96, 32, "refused", "documentation"),
-    (0x2002 << 112, 16, "refused", "6to4"),
-    (0x2620_004F_8000 << 80, 48, "refused", "protocol assignments"),
-    (0x3FFF << 112, 20, "refused", "documentation"),
-    (0x2000 << 112, 3, "public", "internet"),
-)
-_MAPPED = 0xFFFF
-_NAT64 = 0x0064_FF9B << 64
+_CARRIERS = (0xFFFF, 0x0064_FF9B << 64)
+"""What stands before an IPv4 address in IPv6: mapped, NAT64."""
 
 
-def classify(packed: bytes) -> tuple[AddressClass, str]:
-    """What an address of 4 or 16 bytes is, and the name of its range.
+@lru_cache(maxsize=1)
+def _networks() -> list[tuple[Any, AddressClass, str]]:
+    return [(ipaddress.ip_network(written), kind, name) for written, kind, name in _RANGES]
+
+
+def classify(address: str | bytes) -> tuple[AddressClass, str]:
+    """What an address, as numbers or in 4 or 16 bytes, is, and the name of its range.
 
     `private` may be allowed by somebody who means it; `refused` never is.
     IPv4 inside IPv6 (mapped, NAT64) is judged by the IPv4 address.
     """
-    if len(packed) == 4:
-        return _classify_v4(int.from_bytes(packed, "big"))
-    if len(packed) != 16:
+    try:
+        found: Any = ipaddress.ip_address(address)
+    except ValueError:
         return "refused", "no address"
-    number = int.from_bytes(packed, "big")
-    if number >> 32 in (_MAPPED, _NAT64):
-        return _classify_v4(number & 0xFFFF_FFFF)
-    for base, bits, kind, name in _V6:
-        if number >> (128 - bits) == base >> (128 - bits):
-            return kind, name
-    return "refused", "reserved"
-
-
-def refusal(packed: bytes, *, allow_private: bool = False) -> str:
-    """Why an address may not be reached, or "" when it may."""
-    kind, name = classify(packed)
-    allowed = kind == "public" or (kind == "private" and allow_private)
-    return "" if allowed else name
-
-
-def _classify_v4(number: int) -> tuple[AddressClass, str]:
-    for base, bits, kind, name in _V4:
-        if number >> (32 - bits) == _number(base) >> (32 - bits):
-            return kind, name
-    return "public", "internet"
-
-
-def _number(dotted: str) -> int:
-    return int.from_bytes(bytes(map(int, dotted.split("."))), "big")
+    if found.version == 6 and int(found) >> 32 in _CARRIERS:
+        found = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
+    fitting = ((kind, name) for network, kind, name in _networks() if found in network)
+    return next(fitting, ("refused", "reserved"))
 
 
 # ----------------------------------------------------------------------------
@@ -486,11 +454,11 @@ class Dialer(httpcore.NetworkBackend):
         """The addresses of `host`; one that may not be reached refuses the name."""
         addresses = self._ask(host, port)
         for address in addresses:
-            reason = refusal(pack(address), allow_private=self._allow_private)
-            if reason:
+            kind, name = classify(address.split("%", maxsplit=1)[0])
+            if kind == "refused" or (kind == "private" and not self._allow_private):
                 raise FetchRefused(
                     host,
-                    f"it leads to {address} ({reason})",
+                    f"it leads to {address} ({name})",
                     remedy="Addresses of this machine and its networks are refused; "
                     "allow_private=True (--allow-private) allows private ones.",
                 )
@@ -554,14 +522,3 @@ def seconds_left(deadline: float) -> float:
     if left <= 0:
         raise httpcore.ReadTimeout("the time is over")
     return left
-
-
-def pack(address: str) -> bytes:
-    """A numeric address as its bytes; b"" when it is none."""
-    plain = address.split("%", maxsplit=1)[0]
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            return socket.inet_pton(family, plain)
-        except (OSError, ValueError):
-            continue
-    return b""

@@ -32,6 +32,7 @@ from agentmem.text.decode import binary_remedy, first_heading, kind_of, sound, t
 
 if TYPE_CHECKING:
     from agentmem.search.parts import Parts
+    from agentmem.sources.fetch import Fetched
 
 
 LIMIT_BYTES = 20_000_000
@@ -118,6 +119,17 @@ def document_of(
     )
 
 
+def fetched_document(found: Fetched) -> Document:
+    """What was fetched as a document."""
+    return document_of(
+        found.content,
+        url=found.url,
+        name=found.url.split("?")[0].rsplit("/", 1)[-1],
+        media_type=found.media_type,
+        charset=found.charset,
+    )
+
+
 def facts_of(page: Page) -> dict[str, str]:
     """What a page says of itself beside its title."""
     facts = {"language": page.language, "published": page.published}
@@ -128,7 +140,6 @@ def _read_pdf(data: bytes, *, name: str) -> tuple[str, str]:
     """The text of a PDF under one heading a page, so that every chunk knows its page."""
     try:
         import pypdf
-        from pypdf.errors import PyPdfError
     except ImportError as error:
         raise MissingExtra("pypdf", extra="pdf", purpose="Reading a PDF") from error
 
@@ -150,8 +161,6 @@ def _read_pdf(data: bytes, *, name: str) -> tuple[str, str]:
                     parts.append(f"## Page {number}\n\n{text}")
     except AgentMemError:
         raise
-    except (PyPdfError, MemoryError) as error:
-        raise FileUnreadable(name, f"is damaged: {_reason(error)}", remedy=_PDF_REMEDY) from None
     except Exception as error:
         # pypdf lets through what a damaged file makes of its own code: KeyError, RecursionError …
         raise FileUnreadable(name, f"is damaged: {_reason(error)}", remedy=_PDF_REMEDY) from error
@@ -219,7 +228,7 @@ def says(path: str, *, is_folder: bool, rules: Sequence[IgnoreRule]) -> bool | N
 
 
 def _read_rule(line: str) -> IgnoreRule | None:
-    line = _without_trailing_spaces(line.rstrip("\r"))
+    line = re.sub(r"(?<!\\) +\Z", "", line.rstrip("\r"))
     if not line or line.startswith("#") or len(line) > LONGEST_PATTERN:
         return None
     keeps = line.startswith("!")
@@ -231,68 +240,36 @@ def _read_rule(line: str) -> IgnoreRule | None:
     if not line:
         return None
     try:
-        source = _translate(line)
-        prefix = "" if anchored else r"(?:[^\n]*/)?"
-        return IgnoreRule(
-            pattern=re.compile(prefix + source, re.DOTALL), keeps=keeps, folders_only=folders_only
-        )
+        pattern = re.compile(("" if anchored else r"(?:[^\n]*/)?") + _translate(line), re.DOTALL)
     except re.error:
         return None
+    return IgnoreRule(pattern=pattern, keeps=keeps, folders_only=folders_only)
 
 
-def _without_trailing_spaces(line: str) -> str:
-    while line.endswith(" ") and not line.endswith("\\ "):
-        line = line[:-1]
-    return line
+_TOKENS = re.compile(
+    r"""(?P<folders> (?<![^/])\*{2,}/ )            # a/**/b, **/b
+    | (?P<below> (?<![^/])\*{2,}\Z )              # a/**
+    | (?P<some> \*+ ) | (?P<one> \? )            # *.py, a?c
+    | \[ (?: [!^](?P<none_of> .[^]]* ) | (?P<any_of> [^!^][^]]* ) ) \]  # [!ab], [a-c]
+    | \\?(?P<sign> . )""",
+    re.VERBOSE | re.DOTALL,
+)
+_MEANING = {"folders": "(?:.*/)?", "some": "[^/]*", "one": "[^/]"}
 
 
 def _translate(pattern: str) -> str:
     """A pattern of git as a regular expression; `*` and `?` stop at a slash, `**` does not."""
-    out: list[str] = []
-    at = 0
-    while at < len(pattern):
-        if pattern.startswith("**", at):
-            end = at
-            while end < len(pattern) and pattern[end] == "*":
-                end += 1
-            alone = at == 0 or pattern[at - 1] == "/"
-            if alone and end < len(pattern) and pattern[end] == "/":
-                out.append("(?:.*/)?")
-                at = end + 1
-            elif alone and end == len(pattern):
-                out.append(".+" if at else ".*")
-                at = end
-            else:
-                out.append("[^/]*")
-                at = end
-            continue
-        char = pattern[at]
-        at += 1
-        if char == "*":
-            out.append("[^/]*")
-        elif char == "?":
-            out.append("[^/]")
-        elif char == "[" and (found := _char_set(pattern, at)) is not None:
-            piece, at = found
-            out.append(piece)
-        elif char == "\\" and at < len(pattern):
-            out.append(re.escape(pattern[at]))
-            at += 1
-        else:
-            out.append(re.escape(char))
-    return "".join(out)
 
+    def piece(token: re.Match[str]) -> str:
+        kind = token.lastgroup or ""
+        if kind == "below":
+            return ".+" if token.start() else ".*"
+        if kind in ("any_of", "none_of"):
+            body = re.sub(r"[\\\[\]^&~|]", r"\\\g<0>", token[kind])
+            return f"(?!/)[{'^' if kind == 'none_of' else ''}{body}]"
+        return _MEANING.get(kind) or re.escape(token["sign"])
 
-def _char_set(pattern: str, at: int) -> tuple[str, int] | None:
-    """The set that begins at `at`, and where it ends; None for a bracket that is only one."""
-    start = at + 1 if at < len(pattern) and pattern[at] in "!^" else at
-    end = pattern.find("]", start + 1)
-    if end < 0:
-        return None
-    inside = pattern[start:end]
-    body = "".join("\\" + char if char in "\\[]^&~|" else char for char in inside)
-    negated = "^" if start > at else ""
-    return f"(?!/)[{negated}{body}]", end + 1
+    return _TOKENS.sub(piece, pattern)
 
 
 # ----------------------------------------------------------------------------
@@ -334,22 +311,21 @@ def index_path(
     found: list[IndexingResult] = []
     skipped: list[PassedOver] = []
     failed: list[PassedOver] = []
-    if not root.is_dir():
-        document = read_file(root, limit_bytes=limit_bytes)
-        found.append(remember(document, scope))
-    else:
-        files = sorted(_walk(root, skipped))
-        for number, file in enumerate(files):
-            if progress:
-                progress(number, len(files), file)
-            try:
-                found.append(remember(read_file(file, limit_bytes=limit_bytes), scope))
-            except FileRefused as error:
-                skipped.append(PassedOver(path=_name(file, root), reason=error.problem))
-            except (AgentMemError, OSError) as error:
-                failed.append(PassedOver(path=_name(file, root), reason=sound(str(error))))
-        if progress:
-            progress(len(files), len(files), root)
+    files = sorted(_walk(root, skipped)) if root.is_dir() else [root]
+    for number, file in enumerate(files):
+        if progress and file != root:
+            progress(number, len(files), file)
+        try:
+            found.append(remember(read_file(file, limit_bytes=limit_bytes), scope))
+        except (AgentMemError, OSError) as error:
+            if file == root:
+                raise
+            if isinstance(error, FileRefused):
+                skipped.append(_passed_over(file, root, error.problem))
+            else:
+                failed.append(_passed_over(file, root, sound(str(error))))
+    if progress and root.is_dir():
+        progress(len(files), len(files), root)
     vanished = _vanished(memory, root, scope)
     pruned = 0
     if prune:
@@ -375,16 +351,16 @@ def _walk(root: Path, skipped: list[PassedOver]) -> Iterator[Path]:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
-            reason = f"cannot be listed: {error.strerror}"
-            skipped.append(PassedOver(path=_name(folder, root), reason=reason))
+            skipped.append(_passed_over(folder, root, f"cannot be listed: {error.strerror}"))
             continue
         for entry in entries:
             path = folder / entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
             reason = _reason_to_skip(entry, path, is_folder=is_folder, rules=rules)
+            if reason == "hidden":
+                continue
             if reason:
-                if reason != "hidden":
-                    skipped.append(PassedOver(path=_name(path, root), reason=reason))
+                skipped.append(_passed_over(path, root, reason))
             elif is_folder:
                 waiting.append((path, rules))
             else:
@@ -454,5 +430,5 @@ def _is_there(url: str) -> bool:
         return False
 
 
-def _name(path: Path, root: Path) -> str:
-    return sound(str(path.relative_to(root))) if path != root else "."
+def _passed_over(path: Path, root: Path, reason: str) -> PassedOver:
+    return PassedOver(path=sound(str(path.relative_to(root))), reason=reason)

@@ -23,8 +23,14 @@ from agentmem.prompt.strip import strip
 from agentmem.search.intake import scope_of
 from agentmem.search.results import FolderReport, IndexingResult, IndexStatus, Progress
 from agentmem.sources.background import MESSAGES, PAGE, Worker, describe
-from agentmem.sources.files import LIMIT_BYTES, document_of, facts_of
-from agentmem.sources.pages import looks_like_html, one_line
+from agentmem.sources.files import (
+    LIMIT_BYTES,
+    document_of,
+    facts_of,
+    fetched_document,
+    index_path,
+)
+from agentmem.sources.pages import looks_like_html, one_line, to_markdown
 from agentmem.text.decode import sound, sound_values
 from agentmem.text.messages import is_question, is_result, require_message, text_of
 from agentmem.tokens.encodings import estimate_tokens
@@ -34,7 +40,6 @@ if TYPE_CHECKING:
 
 
 MOST_CHARACTERS = 20_000_000
-_NAMES = tuple(Scope.__slots__)
 
 
 NoteSaid = Callable[[str, Sequence[str], Scope], None]
@@ -54,11 +59,7 @@ class Indexer:
         self._worker.handle(MESSAGES, self.handle_messages)
 
     def index_page(
-        self,
-        content: str | bytes,
-        url: str,
-        title: str = "",
-        **whose: Unpack[Whose],
+        self, content: str | bytes, url: str, title: str = "", **whose: Unpack[Whose]
     ) -> IndexingResult:
         """Remember a page now: HTML (it is recognised), Markdown or plain text; bytes also PDF.
 
@@ -67,14 +68,7 @@ class Indexer:
         """
         _require_page(content, url, title)
         scope = scope_of(whose)
-        began = time.perf_counter()
-        try:
-            done = self._index(content, url, title, scope)
-        except InvalidInput:
-            raise
-        except (AgentMemError, OSError) as error:
-            done = IndexingResult(url=url, status="failed", title=title, error=describe(error))
-        return replace(done, duration_ms=round(1000 * (time.perf_counter() - began), 3))
+        return _reported(lambda: self._index(content, url, title, scope), url, title)
 
     def enqueue_page(
         self,
@@ -167,8 +161,6 @@ class Indexer:
         report. Hidden files, symbolic links and what `.gitignore` names are left
         out. With `prune` the files that were remembered and are gone are forgotten.
         """
-        from agentmem.sources.files import index_path
-
         return index_path(
             self.remember, self._memory, path, scope=scope_of(whose), progress=progress,
             prune=prune, limit_bytes=limit_bytes,
@@ -191,20 +183,12 @@ class Indexer:
         from agentmem.sources.fetch import fetch
 
         scope = scope_of(whose)
-        began = time.perf_counter()
-        try:
+
+        def index() -> IndexingResult:
             found = fetch(url, allow_private=allow_private, robots=robots, limits=limits)
-            name = found.url.split("?")[0].rsplit("/", 1)[-1]
-            document = document_of(
-                found.content, url=found.url, name=name, media_type=found.media_type,
-                charset=found.charset,
-            )  # fmt: skip
-            done = self.remember(document, scope)
-        except (FetchRefused, InvalidInput):
-            raise
-        except (AgentMemError, OSError) as error:
-            done = IndexingResult(url=url, status="failed", error=describe(error))
-        return replace(done, duration_ms=round(1000 * (time.perf_counter() - began), 3))
+            return self.remember(fetched_document(found), scope)
+
+        return _reported(index, url)
 
     # -- what the worker does ----------------------------------------------------------
 
@@ -223,7 +207,7 @@ class Indexer:
             once=True,
             listen=False,  # a turn heard it when it was said
             metadata=payload["metadata"],
-            **names_of(scope),
+            **scope.whose,
         )
         if payload.get("trace") and self._note_said is not None:
             self._note_said(payload["trace"], done.ids, scope)
@@ -234,13 +218,7 @@ class Indexer:
                     self._memory.preferences.heard(message, item.id, scope, new=heard)
 
     def _index(
-        self,
-        content: str | bytes,
-        url: str,
-        title: str,
-        scope: Scope,
-        *,
-        at: str | None = None,
+        self, content: str | bytes, url: str, title: str, scope: Scope, *, at: str | None = None
     ) -> IndexingResult:
         if isinstance(content, str):
             document = _read_text(sound(content), url)
@@ -256,9 +234,7 @@ class Indexer:
         text = strip(document.text)
         if not text.strip():
             return IndexingResult(url=document.url, status="empty", title=document.title)
-        done = self._memory.add_document(
-            replace(document, text=text), created_at=at, **names_of(scope)
-        )
+        done = self._memory.add_document(replace(document, text=text), created_at=at, **scope.whose)
         status: IndexStatus = "replaced" if done.replaced else "added"
         return IndexingResult(
             url=document.url,
@@ -271,10 +247,20 @@ class Indexer:
         )
 
 
+def _reported(index: Callable[[], IndexingResult], url: str, title: str = "") -> IndexingResult:
+    """What `index` did and how long that took; other than a mistake, a failure is in the result."""
+    began = time.perf_counter()
+    try:
+        done = index()
+    except (FetchRefused, InvalidInput):
+        raise
+    except (AgentMemError, OSError) as error:
+        done = IndexingResult(url=url, status="failed", title=title, error=describe(error))
+    return replace(done, duration_ms=round(1000 * (time.perf_counter() - began), 3))
+
+
 def _read_text(text: str, url: str) -> Document:
     """A page that is text already, HTML or not."""
-    from agentmem.sources.pages import to_markdown
-
     if not looks_like_html(text):
         return Document(text=text, url=url)
     page = to_markdown(text, url)
@@ -290,11 +276,6 @@ def is_talk(message: Any) -> bool:
     if message["role"] == "user":
         return is_question(message)
     return message["role"] == "assistant" and not is_result(message)
-
-
-def names_of(scope: Scope) -> dict[str, Any]:
-    """A scope as the keyword arguments of a memory's calls."""
-    return {name: getattr(scope, name) for name in _NAMES}
 
 
 def _require_page(content: object, url: object, title: object) -> None:

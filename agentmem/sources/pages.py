@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import warnings
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -33,8 +34,9 @@ _MARKDOWN = re.compile(
     r"^(?:#{1,6}[ \t]|`{3}|~{3}|[-*+][ \t]+\S|\d{1,3}\.[ \t]+\S|\|.*\|[ \t]*$)", re.MULTILINE
 )
 _CSS_COMMENT = re.compile(r"/\*.{0,100000}?(?:\*/|\Z)", re.DOTALL)
-_RULE = re.compile(r"([^{}]{0,4000})\{([^{}]{0,4000})\}")
-_SELECTOR = re.compile(r"([a-z][a-z0-9]*)?([.#])([\w-]+)", re.IGNORECASE)
+_BRACES = re.compile(r"([{}])")
+_STATEMENT = re.compile(r"@[^;{}]*;")  # @import "print.css";
+_SELECTOR = re.compile(r"(?:[a-z][a-z0-9]*)?([.#])([\w-]+)", re.IGNORECASE)
 _HIDING = re.compile(
     r"""
     display\s*:\s*none | visibility\s*:\s*(?:hidden|collapse) | content-visibility\s*:\s*hidden
@@ -71,18 +73,21 @@ def hidden_selectors(css: str) -> tuple[frozenset[str], frozenset[str]]:
     Only plain rules count, such as `.x` or `div#y`: one that depends on the
     medium, a state or another element may show it to somebody.
     """
-    classes: set[str] = set()
-    ids: set[str] = set()
-    if "{" not in css or not _HIDING.search(css[:MOST_CSS]):
-        return frozenset(), frozenset()
-    for rule in _RULE.finditer(_top_level(_CSS_COMMENT.sub("", css[:MOST_CSS]))):
-        if not hides(rule[2]):
-            continue
-        for selector in rule[1].split(","):
-            plain = _SELECTOR.fullmatch(selector.strip())
-            if plain:
-                (classes if plain[2] == "." else ids).add(plain[3])
-    return frozenset(classes), frozenset(ids)
+    hidden: dict[str, set[str]] = {".": set(), "#": set()}
+    css = css[:MOST_CSS]
+    opened: list[str] = []
+    said = ""
+    for piece in _BRACES.split(_CSS_COMMENT.sub("", css)) if _HIDING.search(css) else ():
+        if piece == "{":
+            opened.append(_STATEMENT.sub("", said))
+        elif piece == "}" and opened:
+            selectors = opened.pop()
+            if not opened and hides(said):
+                for selector in selectors.split(","):
+                    if plain := _SELECTOR.fullmatch(selector.strip()):
+                        hidden[plain[1]].add(plain[2])
+        said = piece
+    return frozenset(hidden["."]), frozenset(hidden["#"])
 
 
 def keeps_structure(text: str, whole: str) -> bool:
@@ -108,27 +113,6 @@ def one_line(text: str, *, limit_characters: int = 300) -> str:
 def words_in(text: str) -> str:
     """A run of text of a page with its white space collapsed."""
     return _SPACES.sub(" ", text.replace("\n", " "))
-
-
-def _top_level(css: str) -> str:
-    """`css` without its @-blocks."""
-    kept: list[str] = []
-    depth = 0
-    at_depth: int | None = None
-    for piece in re.split(r"([{};])", css):
-        if at_depth is None and piece.lstrip().startswith("@"):
-            at_depth = depth
-        if at_depth is None:
-            kept.append(piece)
-        if piece == "{":
-            depth += 1
-        elif piece == "}":
-            depth = max(0, depth - 1)
-            if at_depth is not None and depth <= at_depth:
-                at_depth = None
-        elif piece == ";" and at_depth is not None and depth == at_depth:
-            at_depth = None
-    return "".join(kept)
 
 
 # ----------------------------------------------------------------------------
@@ -447,29 +431,20 @@ def _is_ordinary(tree: HtmlElement) -> bool:
 def _main_text(tree: HtmlElement) -> str:
     """What trafilatura takes for the page's own text, or ""."""
     try:
-        found = _extract(tree)
-    except ImportError as error:
-        _log.info("trafilatura cannot be used, pages are written down plainly: %s", error)
-        return ""
-    except Exception as error:  # noqa: BLE001 - a page is anybody's markup; it may fail in any way
-        _log.info("trafilatura failed on a page: %r", error)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import trafilatura
+
+            found = trafilatura.extract(
+                deepcopy(tree),
+                output_format="markdown",
+                include_comments=False,
+                include_tables=True,
+                include_links=False,
+                include_formatting=True,
+                favor_recall=True,
+            )
+    except Exception as error:  # noqa: BLE001 - it may be missing, and a page is anybody's markup
+        _log.info("trafilatura could not be used, a page is written down plainly: %r", error)
         return ""
     return found if isinstance(found, str) else ""
-
-
-def _extract(tree: HtmlElement) -> Any:
-    from copy import deepcopy
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import trafilatura
-
-        return trafilatura.extract(
-            deepcopy(tree),
-            output_format="markdown",
-            include_comments=False,
-            include_tables=True,
-            include_links=False,
-            include_formatting=True,
-            favor_recall=True,
-        )

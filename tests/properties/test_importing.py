@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from agentmem.base.errors import FileRefused
 from agentmem.memory.manager import MemoryManager
-from agentmem.sources.imports.formats import detect_source, reader_of
-from agentmem.sources.imports.values import ExportedItem, Foreign
+from agentmem.sources.imports.formats import ExportedItem, Foreign, detect_source, reader_of
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.strategies import texts

@@ -10,7 +10,7 @@ import json
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -177,14 +177,7 @@ def with_fixtures(server: Server[Any]) -> Server[Any]:
 @contextmanager
 def over_http(server: Server[Any]) -> Iterator[str]:
     """`server` at an address of this machine, for as long as the block lasts."""
-    door = HttpDoor(server)
-
-    @asynccontextmanager
-    async def lifespan(_: Any) -> Any:
-        async with door.run():
-            yield
-
-    app = Starlette(routes=[Route("/mcp", endpoint=door)], lifespan=lifespan)
+    app = Starlette(routes=[Route("/mcp", endpoint=HttpDoor(server))])
     running = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
     sockets = [running.config.bind_socket()]
     thread = threading.Thread(target=running.run, kwargs={"sockets": sockets}, daemon=True)

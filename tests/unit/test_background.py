@@ -248,7 +248,7 @@ def test_a_job_whose_payload_is_replaced_still_counts_for_an_earlier_flush() -> 
         waiting.add(
             QueuedJob(kind="a", scope=ANA, key=key, payload={}, submitted_at=ManualClock().now())
         )
-    assert len(waiting) == 2
+    assert len(waiting.entries) == 2
     assert waiting.unsettled(1)
 
 

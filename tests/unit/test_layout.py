@@ -35,8 +35,7 @@ PURE_FILES = sorted(
                 "living/conflicts.py", "living/facts.py", "living/levels.py",
                 "living/plans.py",
                 "models/extract.py", "agent/shapes.py",
-                "sources/imports/chats.py", "sources/imports/formats.py",
-                "sources/imports/graphs.py", "sources/imports/letta.py", "sources/imports/values.py",
+                "sources/imports/formats.py",
                 "sources/patterns.py",
                 "inspector/replay.py",
             )

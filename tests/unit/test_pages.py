@@ -109,10 +109,10 @@ def test_a_main_text_without_the_headings_of_the_page_is_not_used(
 
 
 def test_a_parser_that_fails_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(tree: object) -> str:
+    def broken(tree: object, **options: object) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("agentmem.sources.pages._extract", broken)
+    monkeypatch.setattr("trafilatura.extract", broken)
     assert "every night" in to_markdown(PAGE).text
 
 

@@ -10,10 +10,10 @@ import stat
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
@@ -24,14 +24,15 @@ from agentmem.base.telemetry import span
 from agentmem.base.types import EMPTY, Document, Memory, Scope, content_hash, may_state
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import prepare
-from agentmem.sources.imports.formats import detect_source, reader_of
-from agentmem.sources.imports.values import (
+from agentmem.sources.imports.formats import (
     FOREIGN_REASONS,
     ExportedItem,
     Foreign,
     Item,
     LeftOut,
+    detect_source,
     is_machine_prompt,
+    reader_of,
     unpacked,
 )
 from agentmem.stores.jsonl import FORMAT, ImportReport, import_jsonl
@@ -132,27 +133,20 @@ def _name(member: zipfile.ZipInfo) -> str:
 
 def parse(where: Path, data: bytes) -> Any:
     """The value of a JSON document, or the list of those on the lines of one."""
+    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError:
-        try:
-            text = data.decode("utf-16") if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
-        except UnicodeDecodeError:
-            text = ""
-        if not text:
-            raise FileRefused(where, "is not text", remedy="Name a JSON export.") from None
+        raise FileRefused(where, "is not text", remedy="Name a JSON export.") from None
     try:
         return unpacked(_loads(text))
     except ValueError as whole:
-        try:
-            lines = [_loads(line) for line in text.splitlines() if line.strip()]
-        except ValueError:
-            lines = []
-        if not lines:
-            raise FileRefused(
-                where, f"is not JSON ({whole})", remedy="Name a JSON export, or its zip file."
-            ) from None
-        return lines
+        with suppress(ValueError):
+            if lines := [_loads(line) for line in text.splitlines() if line.strip()]:
+                return lines
+        raise FileRefused(
+            where, f"is not JSON ({whole})", remedy="Name a JSON export, or its zip file."
+        ) from None
     except RecursionError:
         raise FileRefused(where, "is nested too deeply") from None
 
@@ -229,8 +223,8 @@ def import_from(
     loading = _Loading(memory, wanted, scope, dry_run=dry_run)
     if progress:
         progress(0, len(items))
-    for batch in _batches(items, BATCH):
-        loading.take(batch)
+    for start in range(0, len(items), BATCH):
+        loading.take(items[start : start + BATCH])
         if progress:
             progress(loading.found, len(items))
     if loading.taken and not dry_run and memory.settings.embed_in_background:
@@ -261,6 +255,10 @@ def _empty(value: Any) -> bool:
     return bool(lists) and not any(lists)
 
 
+_Made = tuple[Memory, tuple[Version, ...]]
+"""A memory, and what it said before."""
+
+
 class _Loading:
     def __init__(
         self, memory: Profiled, source: str, scope: Scope | None, *, dry_run: bool
@@ -279,16 +277,13 @@ class _Loading:
     def take(self, batch: Sequence[Item]) -> None:
         """Put the new ones of a batch into the store, all or none."""
         self.found += len(batch)
-        made: list[list[tuple[Memory, tuple[Version, ...]]]] = []
+        made: list[list[_Made]] = []
         for item in batch:
             if isinstance(item, LeftOut):
                 self._left_out[item.reason] += 1
-                continue
-            if item.origin == "user" and is_machine_prompt(item.text):
+            elif item.origin == "user" and is_machine_prompt(item.text):
                 self._left_out["a prompt of a machine"] += 1
-                continue
-            memories = self._memories(item)
-            if memories:
+            elif memories := self._memories(item):
                 made.append(memories)
             else:
                 self._left_out["no text"] += 1
@@ -338,9 +333,7 @@ class _Loading:
             dry_run=self._dry_run,
         )
 
-    def _fresh(
-        self, made: Sequence[tuple[Memory, tuple[Version, ...]]]
-    ) -> list[tuple[Memory, tuple[Version, ...]]]:
+    def _fresh(self, made: Sequence[_Made]) -> list[_Made]:
         """Those that are not there: neither under their id nor, facts, with the same words."""
         taken = self._memory.store.feed.taken([memory.id for memory, _ in made]) | self._seen
         known = self._known([memory for memory, _ in made])
@@ -369,7 +362,7 @@ class _Loading:
                     found.add((memory.scope, memory.kind, memory.content_hash))
         return found
 
-    def _memories(self, item: ExportedItem) -> list[tuple[Memory, tuple[Version, ...]]]:
+    def _memories(self, item: ExportedItem) -> list[_Made]:
         """What is remembered of one thing: one memory, or several of a long text."""
         text = strip(item.text).strip()
         if not text:
@@ -419,7 +412,11 @@ class _Loading:
             valid_to=item.valid_to,
             superseded_by=replaced if ended else None,
             content_hash=content_hash(text),
-            metadata=_metadata(self._source, item),
+            metadata={
+                **sound_values(dict(item.metadata)),
+                "imported_from": self._source,
+                **({"foreign_id": item.key[:200]} if item.key else {}),
+            },
         )
 
     def _key(self, item: ExportedItem, text: str, part: int | None) -> str:
@@ -435,19 +432,6 @@ class _Loading:
         written = ascii((self._source, key, owner)).encode()
         digest = hashlib.blake2b(written, digest_size=16).hexdigest()
         return "-".join(digest[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
-
-
-def _metadata(source: str, item: ExportedItem) -> dict[str, object]:
-    kept = {"imported_from": source}
-    if item.key:
-        kept["foreign_id"] = item.key[:200]
-    return {**sound_values(dict(item.metadata)), **kept}
-
-
-def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
 
 
 def is_ours(path: str | os.PathLike[str]) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any, Literal, get_args
+from itertools import chain, zip_longest
+from typing import Any, Literal
 
-from agentmem.base.checks import require_choice, require_number, require_text
-from agentmem.base.errors import InvalidInput
+from agentmem.base.checks import require_text
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Origin
 from agentmem.living.conflicts import Statement, find_conflicts
@@ -62,13 +63,6 @@ class Finding:
     score: float = 0.0
     origin: Origin = "web"
 
-    def __post_init__(self) -> None:
-        require_choice(self.side, get_args(Side), "side")
-        require_choice(self.origin, get_args(Origin), "origin")
-        for name in ("text", "url", "title", "memory_id"):
-            require_text(getattr(self, name), name)
-        require_number(self.score, "score")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedSource:
@@ -92,17 +86,14 @@ def merge_findings(
 ) -> tuple[NumberedSource, ...]:
     """The best 20 sources of both sides, numbered from 1, each quoted by its best sentence."""
     require_text(question, "question")
-    ordered = list(_take_turns(_by_score(memory), _by_score(web)))
+    ordered = list(_take_turns(memory, web))
     citations = number_sources(map(_source, ordered))
-    grouped: dict[int, list[Finding]] = {citation.index: [] for citation in citations}
-    for finding in ordered:
-        citation = find_citation(citations, _source(finding))
-        if citation is not None:
-            grouped[citation.index].append(finding)
+    grouped = defaultdict[Citation | None, list[Finding]](list)
+    for finding in sorted(ordered, key=lambda finding: finding.side != "web"):
+        grouped[find_citation(citations, _source(finding))].append(finding)
     numbered = []
     for citation in citations[:MOST_SOURCES]:
-        found = sorted(grouped[citation.index], key=lambda finding: finding.side != "web")
-        source = NumberedSource(citation=citation, findings=tuple(found))
+        source = NumberedSource(citation=citation, findings=tuple(grouped[citation]))
         quote = best_quote(question, source)
         numbered.append(replace(source, citation=replace(citation, quote=quote)))
     return tuple(numbered)
@@ -111,11 +102,8 @@ def merge_findings(
 def best_quote(question: str, source: NumberedSource) -> str:
     """The sentence of a source that fits the question best, else its first one, verbatim."""
     text = source.text
-    found = extract_answer(
-        question,
-        [ExtractSource(index=1, text=text, title=source.citation.title)],
-        most_sentences=1,
-    )
+    offered = ExtractSource(index=1, text=text, title=source.citation.title)
+    found = extract_answer(question, [offered], most_sentences=1)
     if found.found and len(found.sentences[0].quote) <= QUOTE_CHARACTERS:
         return found.sentences[0].quote
     first, last = next(sentences(text), (0, 0))
@@ -130,34 +118,27 @@ def focus(question: str, text: str, *, limit_characters: int = FOCUS_CHARACTERS)
     """
     if len(text) <= limit_characters:
         return text
-    passages = list(_passages(text))
+    passages = [text[start:end] for start, end in _passages(text)]
     asked = dict(analyse_query(question))
-    held = [set(analyse(text[start:end])) & set(asked) for start, end in passages]
-    often = {term: sum(term in terms for terms in held) for term in asked}
+    held = [set(analyse(passage)) & set(asked) for passage in passages]
+    often = Counter(chain.from_iterable(held))
     worth = {term: asked[term] * idf(often[term], len(passages)) for term in asked}
-    ranked = sorted(
-        range(len(passages)), key=lambda at: (-sum(worth[term] for term in held[at]), at)
-    )
     kept: list[int] = []
     left = limit_characters
-    for at in ranked:
-        start, end = passages[at]
-        if end - start + 2 <= left:
+    for at in sorted(range(len(passages)), key=lambda at: (-sum(worth[t] for t in held[at]), at)):
+        if len(passages[at]) + 2 <= left:
             kept.append(at)
-            left -= end - start + 2
-    return "\n\n".join(text[start:end] for start, end in (passages[at] for at in sorted(kept)))
+            left -= len(passages[at]) + 2
+    return "\n\n".join(passages[at] for at in sorted(kept))
 
 
-def _by_score(findings: Sequence[Finding]) -> list[Finding]:
-    return sorted(
-        findings, key=lambda f: (-f.score, f.memory_id, f.url, f.title, f.text, str(f.date))
-    )
-
-
-def _take_turns(first: list[Finding], second: list[Finding]) -> Iterator[Finding]:
-    for at in range(max(len(first), len(second))):
-        yield from first[at : at + 1]
-        yield from second[at : at + 1]
+def _take_turns(*sides: Sequence[Finding]) -> Iterator[Finding]:
+    """The best of each side, then the second of each, and so on."""
+    ranked = [
+        sorted(side, key=lambda f: (-f.score, f.memory_id, f.url, f.title, f.text, str(f.date)))
+        for side in sides
+    ]
+    return filter(None, chain.from_iterable(zip_longest(*ranked)))
 
 
 def _source(finding: Finding) -> FoundSource:
@@ -233,15 +214,14 @@ class Prompting:
         They stand in their order, and where they do not all fit the last ones
         are left out; no messages when none fits.
         """
-        candidates = [
-            OfferedSource(id=f"{at:06}", score=-float(at), source=source)
-            for at, source in enumerate(sources)
-        ]
         built = build_block(
             secret=self.secret,
             limit_tokens=self.limit_tokens,
             count=self.count,
-            candidates=candidates,
+            candidates=[
+                OfferedSource(id=f"{at:06}", score=-float(at), source=source)
+                for at, source in enumerate(sources)
+            ],
         )
         if built.text is None or built.block is None:
             return [], 0
@@ -279,11 +259,6 @@ def request_answer(
 
     The numbers in the reference are those of the citations.
     """
-    for at, source in enumerate(sources, start=1):
-        if source.index != at:
-            raise InvalidInput(
-                "sources", source.index, "leave a gap in their numbers", remedy="Number from 1."
-            )
     offered = [
         BlockSource(
             text=focus(question, source.text),
@@ -340,7 +315,7 @@ def mark_uncited(answer: str, uncited: Sequence[str]) -> str:
 
 
 def _day(value: date | None) -> date | None:
-    return None if value is None else date(value.year, value.month, value.day)
+    return value and date(value.year, value.month, value.day)
 
 
 # ----------------------------------------------------------------------------
@@ -413,25 +388,23 @@ def conflicts_between(
     )
     kept: dict[tuple[str, str], SearchConflict] = {}
     for conflict in found:
+        verdict = conflict.verdict
         _, our_finding, our_index = ours[conflict.our_index]
         _, their_finding, their_index = theirs[conflict.their_index]
-        key = (conflict.ours.text, conflict.verdict.second_value.casefold())
-        kept.setdefault(
-            key,
-            SearchConflict(
-                subject=conflict.verdict.subject,
-                reason=conflict.verdict.reason,
-                memory_index=our_index,
-                memory_quote=conflict.ours.text,
-                memory_value=conflict.verdict.first_value,
-                memory_date=_day(our_finding.date),
-                web_index=their_index,
-                web_quote=conflict.theirs.text,
-                web_value=conflict.verdict.second_value,
-                web_date=_day(their_finding.date),
-                confidence=conflict.verdict.confidence,
-            ),
+        made = SearchConflict(
+            subject=verdict.subject,
+            reason=verdict.reason,
+            memory_index=our_index,
+            memory_quote=conflict.ours.text,
+            memory_value=verdict.first_value,
+            memory_date=_day(our_finding.date),
+            web_index=their_index,
+            web_quote=conflict.theirs.text,
+            web_value=verdict.second_value,
+            web_date=_day(their_finding.date),
+            confidence=verdict.confidence,
         )
+        kept.setdefault((made.memory_quote, made.web_value.casefold()), made)
     return tuple(kept.values())[:MOST_CONFLICTS]
 
 
@@ -441,15 +414,17 @@ def write_disclaimer(conflicts: Sequence[SearchConflict]) -> str:
     if not shown:
         return ""
     lines = ["Your knowledge base and the web disagree; neither is preferred for being newer."]
-    for conflict in shown:
-        about = f"{show_quote(conflict.subject)}: " if conflict.subject.strip() else ""
-        lines.append(
-            f"- {about}"
-            f"the knowledge base [{conflict.memory_index}] ({_written(conflict.memory_date)}) says "
-            f"“{_shortened(conflict.memory_quote)}”, "
-            f"the web [{conflict.web_index}] ({_written(conflict.web_date)}) says "
-            f"“{_shortened(conflict.web_quote)}”."
-        )
+
+    def side(name: str, index: int, day: date | None, quote: str) -> str:
+        said = show_quote(quote)
+        said = said if len(said) <= SHOWN_CHARACTERS else said[: SHOWN_CHARACTERS - 1] + "…"
+        return f"the {name} [{index}] ({day.isoformat() if day else 'undated'}) says “{said}”"
+
+    for one in shown:
+        about = f"{show_quote(one.subject)}: " if one.subject.strip() else ""
+        ours = side("knowledge base", one.memory_index, one.memory_date, one.memory_quote)
+        theirs = side("web", one.web_index, one.web_date, one.web_quote)
+        lines.append(f"- {about}{ours}, {theirs}.")
     return "\n".join(lines)
 
 
@@ -477,18 +452,7 @@ def _statements(
 
 
 def _instant(value: date | None) -> datetime | None:
-    if value is None:
-        return None
-    return datetime(value.year, value.month, value.day, tzinfo=UTC)
-
-
-def _written(value: date | None) -> str:
-    return value.isoformat() if value else "undated"
-
-
-def _shortened(quote: str) -> str:
-    shown = show_quote(quote)
-    return shown if len(shown) <= SHOWN_CHARACTERS else shown[: SHOWN_CHARACTERS - 1] + "…"
+    return None if value is None else datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
 EXTRACTIVE = "extractive"

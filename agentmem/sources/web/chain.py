@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import lru_cache
 
 from agentmem.base.checks import require_count, require_items, require_number, require_text
 from agentmem.base.errors import (
@@ -121,43 +120,36 @@ class SearchChain:
     async def _ask_in_turn(self, query: str, count: int) -> SearchReport:
         problems: list[str] = []
         answered = False
-        for service in self._services:
+
+        async def ask(service: _Service) -> SearchReport | None:
             try:
                 results = await self._ask(service, query, count, problems)
             except WebSearchError as error:
                 problems.append(_told(service, error.message))
-                continue
-            answered = True
-            if results:
-                return SearchReport(results=results, service=service.name, problems=_once(problems))
-        waited = await self._ask_after_waiting(query, count, problems)
-        if waited is not None:
-            return waited
+                return None
+            told = tuple(dict.fromkeys(problems))
+            return SearchReport(results=results, service=service.name, problems=told)
+
+        for service in self._services:
+            report = await ask(service)
+            if report is not None and report.results:
+                return report
+            answered = answered or report is not None
+        # One more try with the service whose limit is over soonest, if that is soon.
+        waits = [(self._wait_seconds(s), at) for at, s in enumerate(self._services)]
+        for seconds, at in sorted(w for w in waits if 0 < w[0] <= self._longest_wait)[:1]:
+            await self._sleep(seconds)
+            self._services[at].not_before = None
+            report = await ask(self._services[at])
+            if report is not None:
+                return report
+        told = tuple(dict.fromkeys(problems))
         if answered:
-            return SearchReport(problems=_once(problems))
+            return SearchReport(problems=told)
         raise SearchFailed(
-            f"No search service answered ({'; '.join(_once(problems))}).",
+            f"No search service answered ({'; '.join(told)}).",
             remedy="Try again later, or name another service.",
         )
-
-    async def _ask_after_waiting(
-        self, query: str, count: int, problems: list[str]
-    ) -> SearchReport | None:
-        """One more try with the service whose limit is over soonest, if that is soon."""
-        waits = [(self._wait_seconds(s), at) for at, s in enumerate(self._services) if s.not_before]
-        soon = sorted(wait for wait in waits if 0 < wait[0] <= self._longest_wait)
-        if not soon:
-            return None
-        seconds, at = soon[0]
-        await self._sleep(seconds)
-        service = self._services[at]
-        service.not_before = None
-        try:
-            results = await self._ask(service, query, count, problems)
-        except WebSearchError as error:
-            problems.append(_told(service, error.message))
-            return None
-        return SearchReport(results=results, service=service.name, problems=_once(problems))
 
     async def _ask(
         self, service: _Service, query: str, count: int, problems: list[str]
@@ -192,7 +184,7 @@ class SearchChain:
             self._report(service, ticket, failed=False)
             service.not_before, service.refusals = None, 0
             return results
-        raise SearchFailed("It was not asked.")  # pragma: no cover - attempts is at least 1
+        raise AssertionError("attempts is at least 1")
 
     def _enter(self, service: _Service) -> int:
         """The breaker's ticket; `SearchFailed` while the service is to be left alone."""
@@ -233,10 +225,6 @@ def _told(service: _Service, problem: str) -> str:
     return said if said.startswith(service.name) else f"{service.name}: {said}"
 
 
-def _once(problems: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(problems))
-
-
 def _problem(error: Exception, timeout_seconds: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {timeout_seconds:g} seconds."
@@ -248,35 +236,25 @@ def _problem(error: Exception, timeout_seconds: float) -> str:
 
 
 _KEPT_CHAINS = 64
-_chains: OrderedDict[int, tuple[object, SearchChain]] = OrderedDict()
+_DEFAULT = ("duckduckgo", "brave", "mojeek")
+_chains: OrderedDict[str | int | None, tuple[object, SearchChain]] = OrderedDict()
 _chains_lock = threading.Lock()
 
 
 def chain_of(web: object) -> SearchChain:
-    """The chain around `web`; the same object gets the same one, so that its limits hold."""
-    if web is None:
-        return default_web()
+    """The chain around `web`; the same object or name gets the same one, so that limits hold.
+
+    Without one it is DuckDuckGo, then two other engines without a key.
+    """
     if isinstance(web, SearchChain):
         return web
-    if isinstance(web, str):
-        return _named_chain(web)
     if isinstance(web, list | tuple):
         return SearchChain(web)
-    made = SearchChain((web,))
+    key = web if web is None or isinstance(web, str) else id(web)
+    made = SearchChain(_DEFAULT if web is None else (web,))
     with _chains_lock:  # the object is kept too, so its id stays its own
-        _, chain = _chains.setdefault(id(web), (web, made))
-        _chains.move_to_end(id(web))
+        _, chain = _chains.setdefault(key, (web, made))
+        _chains.move_to_end(key)
         while len(_chains) > _KEPT_CHAINS:
             _chains.popitem(last=False)
     return chain
-
-
-@lru_cache(maxsize=32)
-def _named_chain(web: str) -> SearchChain:
-    return SearchChain((web,))
-
-
-@lru_cache(maxsize=1)
-def default_web() -> SearchChain:
-    """DuckDuckGo, then two other engines without a key; one for the process, so limits hold."""
-    return SearchChain(("duckduckgo", "brave", "mojeek"))

@@ -52,12 +52,8 @@ class DuckDuckGo:
     def _ask(self, query: str, max_results: int) -> list[dict[str, Any]]:
         ddgs, exceptions, engines = _import()
         if unknown := [name for name in self._names if name not in engines]:
-            raise InvalidInput(
-                "engine",
-                unknown[0],
-                "is no engine of ddgs",
-                remedy=f"Use one of: {', '.join(sorted(engines))}.",
-            )
+            remedy = f"Use one of: {', '.join(sorted(engines))}."
+            raise InvalidInput("engine", unknown[0], "is no engine of ddgs", remedy=remedy)
         refusals: list[tuple[int, float | None]] = []
         # The timeout is for the connection as well; whole seconds, since older clients cut it.
         client = ddgs(proxy=self._proxy, timeout=max(1, round(self._timeout_seconds)))

@@ -7,6 +7,7 @@ import functools
 import inspect
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
@@ -26,7 +27,6 @@ from agentmem.models.call import Model, as_model
 from agentmem.prompt.cite import Citation, CitationStyle, citation_to_dict, format_citations
 from agentmem.search.intake import read_scope
 from agentmem.search.parts import memory_of
-from agentmem.search.results import SearchResults
 from agentmem.sources.web.answer import (
     EXTRACTIVE,
     Finding,
@@ -74,47 +74,9 @@ PageReader = Callable[[str], Awaitable[ReadPage] | ReadPage]
 """Reads one address, sync or async; it decides what may be fetched."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PagesRead:
-    """The results with the text of those that were read, the pages, and what went wrong."""
-
-    results: tuple[WebResult, ...]
-    pages: tuple[ReadPage, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
-async def read_pages(
-    results: Sequence[WebResult],
-    *,
-    most: int,
-    reader: PageReader | None,
-    timeout_seconds: float,
-) -> PagesRead:
-    """Read the first `most` results that have an address, at the same time.
-
-    A page that fails or takes longer than `timeout_seconds` keeps its snippet.
-    """
-    read = reader or read_safely
-    wanted = [result for result in results if result.url][:most]
-    outcomes = await asyncio.gather(
-        *(_read(read, result.url, timeout_seconds) for result in wanted)
-    )
-    texts: dict[str, ReadPage] = {}
-    problems: list[str] = []
-    for result, outcome in zip(wanted, outcomes, strict=True):
-        if isinstance(outcome, str):
-            problems.append(f"{result.url} was not read: {outcome}")
-        else:
-            texts[result.url] = outcome
-    return PagesRead(
-        results=tuple(_filled(result, texts.get(result.url)) for result in results),
-        pages=tuple(texts.values()),
-        problems=tuple(problems),
-    )
-
-
-def _filled(result: WebResult, page: ReadPage | None) -> WebResult:
-    if page is None:
+def _filled(result: WebResult, page: ReadPage | str | None) -> WebResult:
+    """A result with what was read of its page; one that was not read keeps its snippet."""
+    if not isinstance(page, ReadPage):
         return result
     return replace(
         result,
@@ -155,17 +117,10 @@ def read_safely(
     first, and never from a private network unless that is allowed.
     """
     from agentmem.sources.fetch import fetch
-    from agentmem.sources.files import document_of
+    from agentmem.sources.files import fetched_document
 
     found = fetch(url, robots=robots, allow_private=allow_private, limits=limits)
-    name = found.url.split("?")[0].rsplit("/", 1)[-1]
-    document = document_of(
-        found.content,
-        url=found.url,
-        name=name,
-        media_type=found.media_type,
-        charset=found.charset,
-    )
+    document = fetched_document(found)
     return ReadPage(
         url=found.url,
         text=document.text,
@@ -357,34 +312,31 @@ async def enhanced_search(
         require_number(seconds, f"{name}_timeout_seconds", low=0)
     pages = (DEFAULT_PAGES if fetch else 0) if isinstance(fetch, bool) else fetch
     require_count(pages, "fetch")
-    chain = None if web is False else chain_of(web)
-    search = _Search(
-        query=query,
-        memory=memory_of(memory, or_none=True),
-        scope=read_scope(scope, whose),
-        signal=signal,
-        on_step=on_step,
-    )
     asked = None
     if model is not None and model != EXTRACTIVE:
         asked = as_model(model, options=model_options)
+    search = _Search(
+        query=query,
+        memory=memory_of(memory, or_none=True),
+        chain=None if web is False else chain_of(web),
+        model=asked,
+        scope=read_scope(scope, whose),
+        signal=signal,
+        max_results=min(max_results, MOST_RESULTS),
+        top_k=top_k,
+        check=conflicts,
+        memory_seconds=memory_timeout_seconds,
+        web_seconds=web_timeout_seconds,
+        model_seconds=model_timeout_seconds,
+        limit_tokens=limit_tokens,
+        most_sentences=most_sentences,
+        on_step=on_step,
+    )
     try:
-        await search.find(
-            chain=chain,
-            max_results=min(max_results, MOST_RESULTS),
-            top_k=top_k,
-            memory_seconds=memory_timeout_seconds,
-            web_seconds=web_timeout_seconds,
-        )
-        if pages:
-            await search.read(pages, reader, page_timeout_seconds)
-        await search.answer(
-            asked,
-            check=conflicts,
-            limit_tokens=limit_tokens,
-            timeout_seconds=model_timeout_seconds,
-            most_sentences=most_sentences,
-        )
+        await search.find()
+        if pages and search.results:
+            await search.read(pages, reader or read_safely, page_timeout_seconds)
+        await search.answer()
     except Stopped:
         search.stopped = True
         search.problems.append("stopped by its signal")
@@ -408,8 +360,18 @@ class _Search:
 
     query: str
     memory: Paged | None
+    chain: SearchChain | None
+    model: Model | None
     scope: Scope
     signal: Any
+    max_results: int
+    top_k: int
+    check: ConflictCheck
+    memory_seconds: float
+    web_seconds: float
+    model_seconds: float
+    limit_tokens: int
+    most_sentences: int
     on_step: OnStep | None
     hits: tuple[Hit, ...] = ()
     results: tuple[WebResult, ...] = ()
@@ -422,53 +384,43 @@ class _Search:
 
     # -- both sides at once ----------------------------------------------------------------
 
-    async def find(
-        self,
-        *,
-        chain: SearchChain | None,
-        max_results: int,
-        top_k: int,
-        memory_seconds: float,
-        web_seconds: float,
-    ) -> None:
+    async def find(self) -> None:
         """Search memory and web at the same time; memory's search is started first."""
         await self._say("searching", self.query)
-        work: list[Awaitable[None]] = []
-        if self.memory is not None and top_k:
-            work.append(self._find_in_memory(self.memory, top_k, memory_seconds))
-        if chain is not None:
-            work.append(self._find_on_the_web(chain, max_results, web_seconds))
         try:
-            await self._unless_stopped(asyncio.gather(*work))
+            await self._unless_stopped(
+                asyncio.gather(self._find_in_memory(), self._find_on_the_web())
+            )
         finally:
             self._merge()
 
-    async def _find_in_memory(self, memory: Paged, top_k: int, timeout_seconds: float) -> None:
-        names = {name: getattr(self.scope, name) for name in Scope.__slots__}
-
-        def look() -> SearchResults:
-            return memory.search(self.query, top_k=top_k, **names)
-
+    async def _find_in_memory(self) -> None:
+        memory = self.memory
+        if memory is None or not self.top_k:
+            return
         try:
-            async with asyncio.timeout(timeout_seconds):
-                found = await in_thread(look, name="agentmem-search")
+            async with asyncio.timeout(self.memory_seconds):
+                found = await in_thread(
+                    lambda: memory.search(self.query, top_k=self.top_k, **self.scope.whose),
+                    name="agentmem-search",
+                )
         except TimeoutError:
-            self.problems.append(f"memory: no answer within {timeout_seconds:g} seconds")
+            self.problems.append(f"memory: no answer within {self.memory_seconds:g} seconds")
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
             self.problems.append(f"memory: {type(error).__name__}: {error}")
         else:
-            self.hits = tuple(found[:top_k])
+            self.hits = tuple(found[: self.top_k])
             self.problems += [f"memory: {problem}" for problem in found.degradations]
         await self._say("memory", f"{len(self.hits)} found")
 
-    async def _find_on_the_web(
-        self, chain: SearchChain, count: int, timeout_seconds: float
-    ) -> None:
+    async def _find_on_the_web(self) -> None:
+        if self.chain is None:
+            return
         try:
-            async with asyncio.timeout(timeout_seconds):
-                report = await chain.find(self.query, max_results=count)
+            async with asyncio.timeout(self.web_seconds):
+                report = await self.chain.find(self.query, max_results=self.max_results)
         except TimeoutError:
-            self.problems.append(f"web: no answer within {timeout_seconds:g} seconds")
+            self.problems.append(f"web: no answer within {self.web_seconds:g} seconds")
         except AgentMemError as error:
             self.problems.append(f"web: {error.message}")
         else:
@@ -478,25 +430,24 @@ class _Search:
 
     # -- pages -----------------------------------------------------------------------------
 
-    async def read(self, most: int, reader: PageReader | None, timeout_seconds: float) -> None:
+    async def read(self, most: int, reader: PageReader, timeout_seconds: float) -> None:
         """Read the first pages and remember them in the background."""
-        if not self.results:
-            return
         await self._say("reading", f"up to {most} pages")
-        read = await self._unless_stopped(
-            read_pages(self.results, most=most, reader=reader, timeout_seconds=timeout_seconds)
-        )
-        self.results = read.results
-        self.problems += [f"pages: {problem}" for problem in read.problems]
-        self.fetched = tuple(page.url for page in read.pages)
+        urls = [result.url for result in self.results if result.url][:most]
+        reading = (_read(reader, url, timeout_seconds) for url in urls)
+        outcomes = await self._unless_stopped(asyncio.gather(*reading))
+        read = dict(zip(urls, outcomes, strict=True))
+        self.results = tuple(_filled(result, read.get(result.url)) for result in self.results)
         self._merge()
-        if self.memory is None:
-            return
-        names = {name: getattr(self.scope, name) for name in Scope.__slots__}
-        for page in read.pages:
+        for url, page in read.items():
+            if isinstance(page, str):
+                self.problems.append(f"pages: {url} was not read: {page}")
+                continue
+            self.fetched += (page.url,)
             try:
-                kept = self.memory.sources.enqueue_page(page.text, page.url, page.title, **names)
-                if not kept:
+                if self.memory is not None and not self.memory.sources.enqueue_page(
+                    page.text, page.url, page.title, **self.scope.whose
+                ):
                     self.problems.append(f"pages: {page.url} is not remembered, the queue is full")
             except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
                 self.problems.append(f"pages: {page.url} is not remembered: {error}")
@@ -508,40 +459,33 @@ class _Search:
 
     # -- the answer ------------------------------------------------------------------------
 
-    async def answer(
-        self,
-        model: Model | None,
-        *,
-        check: ConflictCheck,
-        limit_tokens: int,
-        timeout_seconds: float,
-        most_sentences: int,
-    ) -> None:
+    async def answer(self) -> None:
         """Look for disagreements, then answer."""
         await self._say("answering", f"from {len(self.sources)} sources")
+        now = self.memory.clock.now() if self.memory is not None else datetime.now(UTC)
         prompting = Prompting(
             secret=await self._secret(),
             count=estimate_tokens,
-            limit_tokens=limit_tokens,
-            today=self._now().date(),
-            timeout_seconds=timeout_seconds,
+            limit_tokens=self.limit_tokens,
+            today=now.date(),
+            timeout_seconds=self.model_seconds,
         )
-        if check != "off":
+        if self.check != "off":
             self.conflicts = await self._unless_stopped(
                 in_thread(lambda: conflicts_between(self.query, self.sources))
             )
-        if check == "model" and model is not None and self.conflicts:
+        if self.check == "model" and self.model is not None and self.conflicts:
             self.conflicts, problem = await self._unless_stopped(
-                confirm(self.conflicts, model=model, prompting=prompting)
+                confirm(self.conflicts, model=self.model, prompting=prompting)
             )
             self.problems += [problem] if problem else []
         self.synthesis = await self._unless_stopped(
             synthesize(
                 self.query,
                 self.sources,
-                model=model,
+                model=self.model,
                 prompting=prompting,
-                most_sentences=most_sentences,
+                most_sentences=self.most_sentences,
             )
         )
         self.problems += self.synthesis.problems
@@ -555,9 +499,6 @@ class _Search:
             except Exception as error:  # noqa: BLE001 - a boundary of this call alone does as well
                 self.problems.append(f"memory: {type(error).__name__}: {error}")
         return secrets.token_bytes(32)
-
-    def _now(self) -> datetime:
-        return self.memory.clock.now() if self.memory is not None else datetime.now(UTC)
 
     def result(self) -> EnhancedSearchResult:
         """What was found until now."""
@@ -640,26 +581,18 @@ class Enhanced:
     """What memory adds beside a search's own results."""
 
     enhanced: EnhancedSearchResult | None = None
+    memory_results: tuple[Hit, ...] = ()
+    answer: str = ""
+    citations: tuple[Citation, ...] = ()
+    conflict_disclaimer: str = ""
+    degradations: tuple[str, ...] = ()
 
-    @property
-    def memory_results(self) -> tuple[Hit, ...]:
-        return self.enhanced.memory_results if self.enhanced else ()
-
-    @property
-    def answer(self) -> str:
-        return self.enhanced.answer if self.enhanced else ""
-
-    @property
-    def citations(self) -> tuple[Citation, ...]:
-        return self.enhanced.citations if self.enhanced else ()
-
-    @property
-    def conflict_disclaimer(self) -> str:
-        return self.enhanced.conflict_disclaimer if self.enhanced else ""
-
-    @property
-    def degradations(self) -> tuple[str, ...]:
-        return self.enhanced.degradations if self.enhanced else ()
+    def add(self, enhanced: EnhancedSearchResult) -> None:
+        """Carry what an enhanced search gave."""
+        self.enhanced = enhanced
+        self.memory_results, self.answer = enhanced.memory_results, enhanced.answer
+        self.citations, self.degradations = enhanced.citations, enhanced.degradations
+        self.conflict_disclaimer = enhanced.conflict_disclaimer
 
 
 class EnhancedList(list[Any], Enhanced):
@@ -692,23 +625,19 @@ def wrap_search(
     own_scope = settings.pop("scope", None)
     name = str(getattr(fn, "__name__", "") or type(fn).__name__)
 
-    async def enhance(query: str, found: Any, scope: Any) -> EnhancedSearchResult | None:
-        rows = found
-        if not isinstance(found, Mapping):
-            rows = [str(found)] if isinstance(found, str) else list(found)
-        web = CallableSearch(lambda _: rows, name=name, allow_private=allow_private)
-        try:
-            return await enhanced_search(
-                query, memory=memory, web=SearchChain([web], attempts=1), scope=scope, **settings
-            )
-        except InvalidInput:
-            return None  # an empty query: the function may mean something by it
-
     async def beside(found: Any, query: str, scope: Any) -> Any:
         kept = _as_enhanced(found)
         if kept is None:
             return found
-        kept.enhanced = await enhance(query, kept, scope or own_scope)
+        rows = [str(kept)] if isinstance(kept, str) else kept
+        web = CallableSearch(lambda _: rows, name=name, allow_private=allow_private)
+        chain = SearchChain([web], attempts=1)
+        with suppress(InvalidInput):  # an empty query: the function may mean something by it
+            kept.add(
+                await enhanced_search(
+                    query, memory=memory, web=chain, scope=scope or own_scope, **settings
+                )
+            )
         return kept
 
     @functools.wraps(fn)

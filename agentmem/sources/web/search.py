@@ -6,8 +6,10 @@ import html
 import inspect
 import ipaddress
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
@@ -18,6 +20,7 @@ from agentmem.base.threads import awaited, in_thread, is_async
 from agentmem.models.call import parameters_of
 from agentmem.prompt.cite import page_key, safe_url
 from agentmem.text.clean import clean_line
+from agentmem.text.messages import get
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +51,9 @@ class WebResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON values."""
-        return {
-            "title": self.title,
-            "url": self.url,
-            "snippet": self.snippet,
-            "date": self.date.isoformat() if self.date else None,
-            "service": self.service,
-            "fetched": bool(self.content),
-        }
+        said = asdict(self)
+        fetched = bool(said.pop("content"))
+        return {**said, "date": self.date.isoformat() if self.date else None, "fetched": fetched}
 
 
 @runtime_checkable
@@ -135,22 +133,16 @@ def read_result(row: object, *, service: str = "", allow_private: bool = False) 
         row = {"snippet": row}
     encoded = not isinstance(row, WebResult)  # what was read before is not decoded again
     if isinstance(row, WebResult):
-        row = {
-            "title": row.title,
-            "url": row.url,
-            "snippet": row.snippet,
-            "date": row.date,
-            "service": row.service,
-            "full": row.content,
-        }
+        said = asdict(row)
+        row = {"full": said.pop("content"), **said}
     address = _unwrapped(_first_text(row, URL_KEYS))
     result = WebResult(
         title=_line(_first_text(row, TITLE_KEYS), TITLE_CHARACTERS, encoded=encoded),
         url=linkable(address, allow_private=allow_private),
         snippet=_line(_first_text(row, SNIPPET_KEYS), SNIPPET_CHARACTERS, encoded=encoded),
         date=read_day(_first(row, DATE_KEYS)),
-        service=_line(str(_get(row, "service") or service), 80),
-        content=_text(_get(row, "full")),
+        service=_line(str(get(row, "service") or service), 80),
+        content=_text(get(row, "full")),
     )
     return result if result.title or result.snippet or result.url else None
 
@@ -216,39 +208,23 @@ def _unwrapped(url: str) -> str:
 
 def _as_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The address a host is written as, in the ways that browsers understand too (0x7f.1)."""
-    try:
+    from socket import inet_aton
+
+    host = unicodedata.normalize("NFKC", host)
+    with suppress(ValueError):
         return ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        pass
-    parts = host.split(".")
-    if not 1 <= len(parts) <= 4:
-        return None
-    try:
-        numbers = [
-            int(
-                part,
-                16 if part[:2].lower() == "0x" else 8 if part[:1] == "0" and len(part) > 1 else 10,
-            )
-            for part in parts
-        ]
-        *first, last = numbers
-        if any(not 0 <= number < 256 for number in first):
-            return None
-        packed = sum(number << (24 - 8 * at) for at, number in enumerate(first)) + last
-        return ipaddress.IPv4Address(packed)
-    except ValueError:
-        return None
+    with suppress(OSError, ValueError):
+        return ipaddress.IPv4Address(inet_aton(host))
+    return None
 
 
 def _rows(raw: object) -> Iterable[object]:
     for _ in range(3):
         if isinstance(raw, Mapping):
-            listed = [raw[key] for key in LIST_KEYS if key in raw]
-            if not listed:
+            key = next((key for key in LIST_KEYS if key in raw), None)
+            if key is None:
                 raise SearchFailed(f"A search gave a mapping without results: {shown(dict(raw))}.")
-            raw = listed[0]
-        else:
-            break
+            raw = raw[key]
     if raw is None:
         return ()
     if isinstance(raw, str | bytes) or not isinstance(raw, Iterable):
@@ -259,19 +235,13 @@ def _rows(raw: object) -> Iterable[object]:
     return raw
 
 
-def _get(row: object, key: str) -> object:
-    if isinstance(row, Mapping):
-        return row.get(key)
-    return getattr(row, key, None)
-
-
 def _first(row: object, keys: Sequence[str]) -> object:
-    return next((value for key in keys if (value := _get(row, key))), None)
+    return next((value for key in keys if (value := get(row, key))), None)
 
 
 def _first_text(row: object, keys: Sequence[str]) -> str:
     for key in keys:
-        value = _get(row, key)
+        value = get(row, key)
         if isinstance(value, bytes):
             value = value.decode("utf-8", "replace")
         if isinstance(value, str) and value.strip():
@@ -296,16 +266,8 @@ def _line(text: str, limit: int, *, encoded: bool = False) -> str:
 
 
 COUNT_NAMES = (
-    "max_results",
-    "num_results",
-    "n_results",
-    "count",
-    "limit",
-    "k",
-    "top_k",
-    "n",
-    "num",
-)
+    "max_results", "num_results", "n_results", "count", "limit", "k", "top_k", "n", "num",
+)  # fmt: skip
 
 
 class CallableSearch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -113,22 +114,12 @@ class SearXNG:
         return bytes(body)
 
     def _read(self, body: bytes) -> Mapping[str, Any]:
-        try:
-            answer = json.loads(body)
-        except UnicodeDecodeError:
-            answer = self._loads(body.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            answer = None
+        answer = None
+        with suppress(ValueError, RecursionError):
+            answer = json.loads(body.decode("utf-8", "replace"))
         if not isinstance(answer, Mapping):
             raise SearchFailed(
                 f"{self.name} did not answer with JSON.",
                 remedy="Check the address, and that its json format is allowed.",
             )
         return answer
-
-    @staticmethod
-    def _loads(text: str) -> Any:
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            return None
