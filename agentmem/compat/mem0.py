@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-import agentmem
 from agentmem.base.checks import require_count, require_mapping, require_text
 from agentmem.base.errors import AgentMemWarning, InvalidInput, RecordNotFound
 from agentmem.base.types import Memory as Record
 from agentmem.compat import records as dicts
 from agentmem.memory.facade import Awaitable, awaited
 from agentmem.memory.manager import MemoryManager
+from agentmem.memory.opening import open as open_memory
 
 _PAGE = 20
 _UNSET: Any = object()
@@ -36,7 +36,7 @@ class Memory:
         **options: Any,
     ) -> None:
         _warn_of({**_said(config), **options}, "of the configuration")
-        self._memory = memory if memory is not None else agentmem.open(path)
+        self._memory = memory if memory is not None else open_memory(path)
         self._mine = memory is None
 
     @classmethod

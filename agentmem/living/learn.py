@@ -718,11 +718,21 @@ class Learner:
         return [one for one in found if key_of(one) in keys]
 
     def _scan(
-        self, scope: Scope, field: str, values: Collection[str], kinds: Iterable[str], **more: bool
+        self,
+        scope: Scope,
+        field: str,
+        values: Collection[str],
+        kinds: Iterable[str],
+        *,
+        forgotten: bool = False,
     ) -> list[Memory]:
         where = Compare(field=field, operator="in", value=tuple(sorted(values)))
         selection = Selection(
-            reader=scope, kinds=tuple(sorted(kinds)), where=where, superseded=True, **more
+            reader=scope,
+            kinds=tuple(sorted(kinds)),
+            where=where,
+            superseded=True,
+            forgotten=forgotten,
         )
         return list(self._memory.store.scan(selection))
 

@@ -12,6 +12,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from agentmem.base.errors import AgentMemWarning
+from agentmem.text.messages import ROLES
 from agentmem.tokens.counter import (
     UNBOUNDED,
     CachedCounter,
@@ -27,7 +28,7 @@ from agentmem.tokens.encodings import (
     split_runs,
     tiktoken_counter,
 )
-from agentmem.tokens.messages import ANSWER_TOKENS, ROLES, count_message, count_messages
+from agentmem.tokens.messages import ANSWER_TOKENS, count_message, count_messages
 from agentmem.tokens.models import EncodingName, ModelLimits, reserve_for
 from tests.properties.strategies import texts, word_counter
 from tests.token_texts import TEXTS
