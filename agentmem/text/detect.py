@@ -632,6 +632,7 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         if former := _former(text, clause):
             retracted.append(former)
             if one.kind != "dislike" or former.former == "against":
+                passing.add(clause.at)  # it says nothing of now: "I live in Oslo" goes on standing
                 continue  # "I used to love beer" may be a dislike
         elif one.chance("retract") > TAKEN_BACK:
             likely = one.chance(*KEPT) > MAY_BE_STATED and one.chance("other", "once") < 1 - sure

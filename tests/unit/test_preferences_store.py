@@ -472,6 +472,14 @@ def test_used_to_ends_only_what_says_the_same_of_now(memory: agentmem.MemoryMana
     assert "I love olives" in held
 
 
+def test_used_to_ends_nothing_else_where_meanings_are_compared_too() -> None:
+    with agentmem.open(":memory:", clock=ManualClock()) as memory:
+        hear(memory, "I live in Oslo.", "I used to live in Rome.")
+        assert texts(memory.preferences) == ["I live in Oslo"]
+        hear(memory, "I used to live in Oslo.")
+        assert texts(memory.preferences) == []
+
+
 def test_undoing_what_was_learned_takes_the_profile_back_too(
     memory: agentmem.MemoryManager,
 ) -> None:
