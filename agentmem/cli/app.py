@@ -272,13 +272,16 @@ def _complain(args: Sequence[str], words: str, *, style: Style | None = None, **
 @cache
 def _load(module: str) -> Mapping[str, click.Command]:
     """The commands of a module by name, with the shared options."""
+    written = importlib.import_module(f"agentmem.cli.{module}")
     app = Group()
-    importlib.import_module(f"agentmem.cli.{module}").register(app)
-    for name, command in app.commands.items():
+    for listed in (one for one in COMMANDS if one.module == module):
+        name = listed.name.replace("-", "_")
+        found = getattr(written, name, None) or getattr(written, f"{name}_")
+        command = found if isinstance(found, click.Command) else app.command(listed.name)(found)
+        app.add_command(command, listed.name)
+        command.short_help = listed.help
         for one in _walk(command):
             _share_options(one)
-        if name in _BY_NAME:
-            command.short_help = _BY_NAME[name].help
     return app.commands
 
 

@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import errno
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -35,7 +36,6 @@ from agentmem.cli.common import (
     wrap_line,
 )
 from agentmem.cli.memories import preference_lines, short_id, shown_id
-from agentmem.cli.running import Stoppable
 from agentmem.inspector.layout import hang, heading, many, pairs, width_of
 from agentmem.inspector.render import render_budget
 from agentmem.prompt.cite import Citation, citation_to_dict, safe_url
@@ -47,10 +47,7 @@ if TYPE_CHECKING:
     from agentmem.prompt.snapshot import Looked, Snapshot
 
 
-def register(app: click.Group) -> None:
-    """Add the commands of this module."""
-    app.command("chat")(chat)
-    app.command("ask")(ask)
+T = TypeVar("T")
 
 
 _system_option = click.option(
@@ -72,9 +69,7 @@ def chat(at: CommandRun, *, model: str | None, system: str, no_history: bool) ->
     For example: agentmem chat --model gpt-4o
     """
     name = model_name(model)
-    with at.memory() as memory, Stoppable() as runner:
-        check_readable(memory, at)
-        talk = Talk(memory, at, runner, model=name, whose=at.whose, system=system)
+    with talking(at, model=name, system=system) as talk:
         by_hand = at.talks and at.on_terminal and not at.json
         if by_hand:
             path = None if no_history else at.history
@@ -112,12 +107,7 @@ def ask(
     asked = read_text(question, name="question").strip()
     if not asked:
         raise InvalidInput("question", asked, "is empty", remedy="Ask something.")
-    with at.memory() as memory, Stoppable() as runner:
-        check_readable(memory, at)
-        talk = Talk(
-            memory, at, runner, model=name, whose=at.whose, system=system,
-            remembers=not no_remember,
-        )  # fmt: skip
+    with talking(at, model=name, system=system, remembers=not no_remember) as talk:
         found = talk.answer(asked)
         if at.json:
             at.document(talk.turns[-1])
@@ -127,9 +117,32 @@ def ask(
         raise click.exceptions.Exit(NOTHING_FOUND)
 
 
-def check_readable(memory: MemoryManager, at: CommandRun) -> None:
-    """Raise what is wrong with a store that cannot be read: a turn would go on without it."""
-    memory.get_all(limit=1, **at.whose)
+def run_until_stopped(
+    runner: asyncio.Runner, work: Callable[[asyncio.Event], Awaitable[T]]
+) -> tuple[T, bool]:
+    """What `work` gives, and whether Ctrl-C stopped it: it is told, and gives what it has."""
+
+    async def run() -> tuple[T, bool]:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        try:
+            loop.add_signal_handler(signal.SIGINT, stop.set)
+        except (NotImplementedError, RuntimeError, ValueError):
+            # Not on this platform, or not in the main thread: Ctrl-C raises as usual.
+            return await work(stop), False
+        try:
+            return await work(stop), stop.is_set()
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    return runner.run(run())
+
+
+@contextlib.contextmanager
+def talking(at: CommandRun, **how: Any) -> Iterator[Talk]:
+    """A conversation with the memory that is meant."""
+    with at.memory() as memory, asyncio.Runner() as runner:
+        memory.get_all(limit=1, **at.whose)  # a turn would go on without a store it cannot read
+        yield Talk(memory=memory, at=at, runner=runner, whose=at.whose, **how)
 
 
 def piped_lines() -> Iterator[str]:
@@ -282,41 +295,37 @@ class _Turn:
     result: AgentLoopResult
 
 
+@dataclass(kw_only=True)
 class Talk:
     """One conversation with a memory and a model, on one screen."""
 
-    def __init__(
-        self,
-        memory: MemoryManager,
-        at: Screen,
-        runner: Stoppable,
-        *,
-        model: str | Callable[..., Any],
-        whose: Mapping[str, Any],
-        system: str = "",
-        remembers: bool = True,
-    ) -> None:
-        self.memory = memory
-        self.at = at
-        self.model = model
-        self.name = model if isinstance(model, str) else "a callable"
-        self.whose = dict(whose)
-        self.turns: list[dict[str, Any]] = []
-        self.stopped = False
-        self.failed = False
-        """Whether some turn ended in an error."""
-        self._runner = runner
-        self._start: tuple[Any, ...] = ({"role": "system", "content": system},) if system else ()
-        self._messages: tuple[Any, ...] = self._start
+    memory: MemoryManager
+    at: Screen
+    runner: asyncio.Runner
+    model: str | Callable[..., Any]
+    whose: Mapping[str, Any]
+    system: str = ""
+    remembers: bool = True
+    turns: list[dict[str, Any]] = field(default_factory=list)
+    stopped: bool = False
+    failed: bool = False
+    """Whether some turn ended in an error."""
+
+    def __post_init__(self) -> None:
+        self.name = self.model if isinstance(self.model, str) else "a callable"
+        system = {"role": "system", "content": self.system}
+        self._start: tuple[Any, ...] = (system,) if self.system else ()
+        self._messages = self._start
         self._said: list[_Turn] = []
-        self._config = LoopConfig(learn=LearnConfig(auto_index=remembers, preferences=remembers))
-        self.commands: dict[str, Callable[[str], bool]] = {
+        learn = LearnConfig(auto_index=self.remembers, preferences=self.remembers)
+        self._config = LoopConfig(learn=learn)
+        self.commands: dict[str, Callable[[str], None] | None] = {
             "/why": self._why,
             "/prefs": self._prefs,
             "/forget": self._forget,
             "/help": self._help,
-            "/quit": lambda _: False,
-            "/exit": lambda _: False,
+            "/quit": None,
+            "/exit": None,
         }
 
     def greet(self) -> None:
@@ -330,11 +339,14 @@ class Talk:
         name, _, rest = said.partition(" ")
         try:
             if name in self.commands:
-                return self.commands[name](rest.strip())
-            if name.startswith("/") and name[1:].isalpha():
+                obey = self.commands[name]
+                if obey is None:
+                    return False
+                obey(rest.strip())
+            elif name.startswith("/") and name[1:].isalpha():
                 self.at.complain(f"There is no {one_line(name)}; /help lists the commands.")
-                return True
-            self.answer(said)
+            else:
+                self.answer(said)
         except click.exceptions.Exit:  # nobody reads any more
             raise
         except Exception as error:  # noqa: BLE001 - a failing model must not end the conversation
@@ -355,15 +367,16 @@ class Talk:
                 until_heard.close()
                 flow.add(piece)
 
-            result, self.stopped = self._runner.run(lambda stop: self._ask(question, hear, stop))
+            result, self.stopped = run_until_stopped(
+                self.runner, lambda stop: self._ask(question, hear, stop)
+            )
         if not at.json:
             if not flow.began:
                 flow.add(result.answer)
             flow.end()
             self._after(result)
-        self._said.append(
-            _Turn(question=question, began=began, before=self._messages, result=result)
-        )
+        turn = _Turn(question=question, began=began, before=self._messages, result=result)
+        self._said.append(turn)
         self._messages = result.messages
         self.turns.append(turn_to_dict(question, result, self.name))
         return result.answer.strip() not in ("", NOTHING)
@@ -416,33 +429,29 @@ class Talk:
 
     # -- commands ----------------------------------------------------------------------
 
-    def _why(self, rest: str) -> bool:
+    def _why(self, rest: str) -> None:
         from agentmem.inspector.look import store_option
 
         if not self._said:
             self.at.complain("Nothing was asked yet.")
-            return True
+            return
         last, snapshot = self._said[-1].result, None
         if last.snapshot_id:
             snapshot = self.memory.runtime.trace.get(last.snapshot_id, scope=None)
-        store = store_option(self.memory)
-        self._say(why_lines(self.at, last, snapshot, store=store))
-        return True
+        self._say(why_lines(self.at, last, snapshot, store=store_option(self.memory)))
 
-    def _prefs(self, rest: str) -> bool:
+    def _prefs(self, rest: str) -> None:
         found = self.memory.preferences.get_all(**self.whose)
         known = preference_lines(self.at, found, now=self.memory.clock.now())
         self._say(known or ["No preferences are known."])
-        return True
 
-    def _forget(self, rest: str) -> bool:
+    def _forget(self, rest: str) -> None:
         if rest and rest != "last":
             self._forget_memory(rest)
         elif self._said:
             self._forget_turn()
         else:
             self.at.complain("Nothing was said yet.")
-        return True
 
     def _forget_memory(self, given: str) -> None:
         """Take a memory back, and every turn out of the conversation: any may repeat it."""
@@ -460,7 +469,7 @@ class Talk:
         learned = [preference.id for preference in turn.result.preferences]
         count = 0
         for memory_id in (*learned, *self._stored_of(turn)):
-            with contextlib.suppress(RecordNotFound):  # taken back elsewhere meanwhile
+            with suppress(RecordNotFound):  # taken back elsewhere meanwhile
                 self._take_back(memory_id)
                 count += 1
         self._said.pop()
@@ -472,16 +481,12 @@ class Talk:
         latest = self.memory.get_all(kinds=["message"], limit=_LATEST, **self.whose)
         since = [one for one in latest if one.created_at >= turn.began]
         question = one_line(turn.question)
-        moments = {
-            one.created_at
-            for one in since
-            if one.origin == "user" and one_line(one.text) in question
-        }
+        own = [one for one in since if one.origin == "user" and one_line(one.text) in question]
+        moments = {one.created_at for one in own}
         return [one.id for one in since if one.created_at in moments]
 
-    def _help(self, rest: str) -> bool:
+    def _help(self, rest: str) -> None:
         self._say(pairs(self.at.pen, HELP, width=self.at.width))
-        return True
 
     def _take_back(self, memory_id: str) -> None:
         found = self.memory.get(memory_id, **self.whose)
@@ -491,9 +496,8 @@ class Talk:
             self.memory.delete(memory_id, **self.whose)
 
     def _say(self, lines: list[str]) -> None:
-        if self.at.json:
-            return  # stdout is for the document
-        self.at.print(lines)
+        if not self.at.json:  # stdout is for the document
+            self.at.print(lines)
 
     def _complain(self, error: Exception) -> None:
         self.failed = True
@@ -506,7 +510,7 @@ class Talk:
 
 def turn_to_dict(question: str, result: AgentLoopResult, model: str) -> dict[str, Any]:
     """A turn as JSON values."""
-    budget = result.budget
+    budget, shown = result.budget, ("used_tokens", "available_tokens", "percent")
     return {
         "question": question,
         "answer": result.answer,
@@ -520,10 +524,7 @@ def turn_to_dict(question: str, result: AgentLoopResult, model: str) -> dict[str
             for one in result.tool_calls
         ],
         "usage": dict(result.usage),
-        "budget": budget
-        and {
-            name: getattr(budget, name) for name in ("used_tokens", "available_tokens", "percent")
-        },
+        "budget": budget and {name: getattr(budget, name) for name in shown},
         "iterations": result.iterations,
         "message_id": result.message_id,
         "snapshot_id": result.snapshot_id,
@@ -597,16 +598,10 @@ def why_lines(
     pen, width = at.pen, at.width
     problems: list[str] = []
     lines = heading(pen, "What memory added", width=width)
-    if result.block:
-        for line in visible(result.block).split("\n"):
-            lines += wrap_line(pen, line.expandtabs(4), width)
-    else:
-        lines.append("Nothing.")
+    for line in visible(result.block or "Nothing.").split("\n"):
+        lines += wrap_line(pen, line.expandtabs(4), width)
     if result.budget is not None:
-        lines += [
-            "",
-            *render_budget(result.budget, columns=width, ascii_only=pen.ascii_only).split("\n"),
-        ]
+        lines += ["", render_budget(result.budget, columns=width, ascii_only=pen.ascii_only)]
     if snapshot is not None:
         seen = [
             one for one in snapshot.looked_at if one.section in ("knowledge", "profile", "working")
@@ -617,10 +612,8 @@ def why_lines(
             shown = group if reason[0] != "dropped" else group[:MOST_DROPPED]
             for one in shown:
                 lines += _fate(at, one)
-            if len(group) > len(shown):
-                lines.append(
-                    pen.paint(f"    and {len(group) - len(shown):,} more like these", "dim")
-                )
+            if more := len(group) - len(shown):
+                lines.append(pen.paint(f"    and {more:,} more like these", "dim"))
         if not seen:
             lines.append("Nothing was found.")
         problems += snapshot.warnings

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import click
 
@@ -634,6 +634,19 @@ def read_text(given: str | None, *, name: str = "text") -> str:
         raise errors.InvalidText(name, data[:20], "is not UTF-8 text", remedy=remedy) from error
 
 
+def read_pairs(
+    written: Sequence[str], option: str, problem: str, *, remedy: str, empty: bool = False
+) -> list[tuple[str, str]]:
+    """`NAME=VALUE` as it was typed for an option; a value may be empty where that is said."""
+    pairs = []
+    for one in written:
+        name, equals, value = one.partition("=")
+        if not (equals and name.strip() and (empty or value.strip())):
+            raise InvalidInput(option, one, problem, remedy=remedy)
+        pairs.append((name.strip(), value))
+    return pairs
+
+
 class NotConfirmed(errors.AgentMemError):
     """A command that destroys was not confirmed."""
 
@@ -653,15 +666,17 @@ def exit_code(error: BaseException) -> int:
 # Progress on a terminal, and silence elsewhere.
 
 
-Move = Callable[[int, int, str], None]
-"""Called with how much is done, how much there is, and what comes next."""
+class Move(Protocol):
+    """Called with how much is done, how much there is, and what comes next."""
+
+    def __call__(self, done: int, total: int, name: str = "") -> None: ...
 
 
 @contextmanager
 def bar(at: Screen, what: str) -> Iterator[Move]:
     """A bar on stderr while something is done; nothing when stderr is not a terminal."""
     if at.json or not at.err.isatty():
-        yield lambda done, total, name: None
+        yield lambda done, total, name="": None
         return
     from rich import progress
 
@@ -675,7 +690,7 @@ def bar(at: Screen, what: str) -> Iterator[Move]:
     with progress.Progress(*columns, console=console(at), transient=True) as shown:
         task = shown.add_task(what, total=None, name="")
 
-        def move(done: int, total: int, name: str) -> None:
+        def move(done: int, total: int, name: str = "") -> None:
             short = at.pen.cut(one_line(name), max(8, at.width - 60))
             shown.update(task, completed=done, total=total, name=short)
 

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from agentmem.server.programs import ProgramChange
 
 
-def register(app: click.Group) -> None:
-    """Add the commands of this module."""
-    for command in (mcp, connect, hook):
-        app.command()(command)
-
-
 @click.option(
     "--limit-tokens", metavar="N", type=int, default=2_000, show_default=True,
     help="The most tokens of one answer, 200 to 20,000.",

@@ -43,12 +43,6 @@ MANY_CHUNKS = 200
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def register(app: click.Group) -> None:
-    """Add the commands of this module."""
-    app.command()(index)
-    app.command()(websearch)
-
-
 @argument("what", metavar="PATH|URL|-", help="A file, a folder, an address, or stdin.")
 @click.option("--title", default="", help="For stdin: what it is called.")
 @click.option(
@@ -123,19 +117,11 @@ def show_folder(at: Screen, report: FolderReport) -> None:
     if at.json:
         at.document(folder_to_dict(report))
     else:
-        counts = [
-            f"{count:,} {name}"
-            for name, count in (
-                ("added", report.added),
-                ("replaced", report.replaced),
-                ("unchanged", report.unchanged),
-                ("empty", report.empty),
-                ("skipped", len(report.skipped)),
-                ("failed", len(report.failed)),
-            )
-            if count
-        ]
-        became = ", ".join(counts) or "nothing to read"
+        names = ("added", "replaced", "unchanged", "empty")
+        counts = {name: getattr(report, name) for name in names}
+        counts |= {"skipped": len(report.skipped), "failed": len(report.failed)}
+        said = [f"{count:,} {name}" for name, count in counts.items() if count]
+        became = ", ".join(said) or "nothing to read"
         at.print(f"{many(report.files, 'file')}: {became} {chunks(report.chunks)}".rstrip())
         for passed in report.failed[:SHOWN]:
             at.complain(f"failed: {one_line(passed.path)}: {one_line(passed.reason)}")
@@ -211,7 +197,9 @@ def websearch(
 
     For example: agentmem websearch --fetch newest release of SQLite
     """
-    from agentmem.cli.running import Stoppable
+    import asyncio
+
+    from agentmem.cli.chat import run_until_stopped
     from agentmem.sources.web.enhanced import enhanced_search
     from agentmem.sources.web.searxng import SearXNG
 
@@ -221,11 +209,11 @@ def websearch(
     options["model"] = None if name == EXTRACTIVE else name
     with contextlib.ExitStack() as stack:
         memory = None if no_memory else stack.enter_context(at.memory())
-        runner = stack.enter_context(Stoppable())
+        runner = stack.enter_context(asyncio.Runner())
         say = stack.enter_context(steps(at, "searching"))
         options["on_step"] = lambda step, text: say(text or step)
-        found, stopped = runner.run(
-            lambda stop: enhanced_search(asked, memory=memory, signal=stop, **options)
+        found, stopped = run_until_stopped(
+            runner, lambda stop: enhanced_search(asked, memory=memory, signal=stop, **options)
         )
         if memory is not None and found.fetched:
             memory.flush(FLUSH_SECONDS)

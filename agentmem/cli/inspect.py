@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentmem.base.errors import (
-    AgentMemError,
-    FileRefused,
-    FileUnreadable,
-    InvalidInput,
-    StoreError,
-    StoreFull,
-)
+from agentmem.base import errors
+from agentmem.base.errors import InvalidInput
 from agentmem.cli.common import (
     CommandRun,
     Screen,
@@ -31,13 +25,14 @@ from agentmem.cli.common import (
     model_option,
     only_one,
     part_of_id,
+    read_pairs,
     resolve_context,
     resolve_id,
     steps,
 )
+from agentmem.inspector import look, render
 from agentmem.inspector.layout import many
 from agentmem.inspector.look import Event, Watcher
-from agentmem.inspector.render import render_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,20 +47,14 @@ MOST_IDS = 5
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
-def register(app: click.Group) -> None:
-    """Add these commands to `app`."""
-    for command in (inspect, budget, explain, monitor, stats, audit, doctor):
-        app.command()(command)
-
-
-def say(at: CommandRun, name: str, value: Any, render: Callable[..., str]) -> None:
+def say(at: CommandRun, name: str, value: Any, write: Callable[..., str]) -> None:
     """Print `value` as JSON if asked for, else as text for this terminal."""
     if at.json:
         from agentmem.inspector.json import to_json
 
         at.document(to_json(name, value))
     else:
-        click.echo(render(value, width=at.width, pen=at.pen))
+        click.echo(write(value, width=at.width, pen=at.pen))
 
 
 @click.option("--query", "-q", default="", help="What the user would ask.")
@@ -79,13 +68,7 @@ def say(at: CommandRun, name: str, value: Any, render: Callable[..., str]) -> No
 )
 @click.option("--exact", is_flag=True, help="Count tokens, not estimate.")
 def inspect(
-    at: CommandRun,
-    *,
-    query: str,
-    model: str,
-    top_k: int | None,
-    messages: str | None,
-    exact: bool,
+    at: CommandRun, *, query: str, top_k: int | None, messages: str | None, **how: Any
 ) -> None:
     """Show the context that would be built now.
 
@@ -94,16 +77,12 @@ def inspect(
     said = read_messages(messages) if messages else []
     import_numpy_alone()
     from agentmem.base.config import LoopConfig, RecallConfig
-    from agentmem.inspector.look import inspect_context
-    from agentmem.inspector.render import render_inspection
 
     config = None if top_k is None else LoopConfig(recall=RecallConfig(top_k=top_k))
-    scope = at.scope
+    how |= {"scope": at.scope, "config": config, "messages": said}
     with at.memory() as memory:
-        found = inspect_context(
-            memory, query, model=model, scope=scope, config=config, messages=said, exact=exact
-        )
-    say(at, "inspect", found, render_inspection)
+        found = look.inspect_context(memory, query, **how)
+    say(at, "inspect", found, render.render_inspection)
 
 
 def read_messages(path: str) -> list[Any]:
@@ -111,29 +90,28 @@ def read_messages(path: str) -> list[Any]:
     sent to a provider, with the system prompt beside them where that is Anthropic's."""
     import json
 
+    remedy = 'Write [{"role": "user", "content": "…"}].'
     try:
         with click.open_file(path, encoding="utf-8-sig") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise FileUnreadable(path, f"cannot be read: {error}", remedy="Name a JSON file.") from None
+        raise errors.FileUnreadable(
+            path, f"cannot be read: {error}", remedy="Name a JSON file."
+        ) from None
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         try:
             found = [json.loads(line) for line in text.splitlines() if line.strip()]
         except (ValueError, RecursionError):
-            raise FileRefused(
-                path, f"is not JSON ({error})", remedy='Write [{"role": "user", "content": "…"}].'
-            ) from None
+            raise errors.FileRefused(path, f"is not JSON ({error})", remedy=remedy) from None
     system: list[Any] = []
     if isinstance(found, dict) and "messages" in found:
         if found.get("system"):
             system = [{"role": "system", "content": found["system"]}]
         found = found["messages"]
     if not isinstance(found, list):
-        raise FileRefused(
-            path, "holds no list of messages", remedy='Write [{"role": "user", "content": "…"}].'
-        )
+        raise errors.FileRefused(path, "holds no list of messages", remedy=remedy)
     return [*system, *found]
 
 
@@ -161,9 +139,10 @@ def budget(at: CommandRun, *, model: str, window: int | None, **counts: Any) -> 
     For example: agentmem budget --model gpt-4o --memories 20
     """
     from agentmem.inspector.budget import estimate_budget
-    from agentmem.inspector.render import render_estimate
 
-    say(at, "budget", estimate_budget(model, window_tokens=window, **counts), render_estimate)
+    say(
+        at, "budget", estimate_budget(model, window_tokens=window, **counts), render.render_estimate
+    )
 
 
 @argument(
@@ -188,37 +167,33 @@ def explain(
     """
     from functools import partial
 
-    from agentmem.inspector import look
-    from agentmem.inspector.render import render_diff, render_explanation, render_replay, render_why
-
     if at.json and sum(map(bool, (other, memory_id, changes))) > 1:
         raise InvalidInput(
             "--json", "--diff, --why and --if", "is one document", remedy="Ask for one at a time."
         )
     scope = at.reader
+    settings = read_pairs(changes, "--if", "is not NAME=VALUE", remedy="Write --if top_k=10.")
     with at.memory() as memory:
         wanted = resolve_context(memory, wanted, scope)
         if other:
             other = resolve_context(memory, other, scope)
-            say(at, "diff", look.compare(memory, other, wanted, scope=scope), render_diff)
+            say(at, "diff", look.compare(memory, other, wanted, scope=scope), render.render_diff)
         if memory_id:
             memory_id = looked_at_id(memory, memory_id, wanted, scope)
             answer = look.explain_memory(memory, memory_id, wanted, scope=scope)
-            say(at, "why", answer, render_why)
+            say(at, "why", answer, render.render_why)
         if changes:
-            replayed = look.replay_context(memory, read_changes(changes), wanted, scope=scope)
-            say(at, "replay", replayed, render_replay)
+            replayed = look.replay_context(memory, dict(settings), wanted, scope=scope)
+            say(at, "replay", replayed, render.render_replay)
         if not (other or memory_id or changes):
             found = look.explain(memory, wanted, scope=scope)
-            say(at, "explain", found, partial(render_explanation, message=message))
+            say(at, "explain", found, partial(render.render_explanation, message=message))
 
 
 def looked_at_id(memory: MemoryManager, given: str, wanted: str, scope: Scope | None) -> str:
     """The whole id of a memory: what the context looked at goes before what else is stored."""
-    from agentmem.base.errors import RecordNotFound
-    from agentmem.inspector.look import explain as look_up
 
-    snapshot = look_up(memory, wanted, scope=scope)
+    snapshot = look.explain(memory, wanted, scope=scope)
     part = part_of_id(given)
     ids = list(dict.fromkeys(seen.id for seen in snapshot.looked_at))
     if given in ids:
@@ -229,8 +204,8 @@ def looked_at_id(memory: MemoryManager, given: str, wanted: str, scope: Scope | 
     whose = {name: getattr(reader, name) for name in reader.__slots__}
     try:
         return resolve_id(memory, given, whose, deleted=True)
-    except RecordNotFound:
-        raise RecordNotFound(given, remedy=_ids_to_name(part, ids, wanted)) from None
+    except errors.RecordNotFound:
+        raise errors.RecordNotFound(given, remedy=_ids_to_name(part, ids, wanted)) from None
 
 
 def _ids_to_name(part: str, ids: list[str], wanted: str) -> str:
@@ -242,17 +217,6 @@ def _ids_to_name(part: str, ids: list[str], wanted: str) -> str:
     ranked = sorted(ids, key=lambda one: -SequenceMatcher(None, part, one.lower()).ratio())
     listed = ", ".join(ranked[:MOST_IDS]) + (", …" if len(ids) > MOST_IDS else "")
     return f"Context {wanted} looked at: {listed}"
-
-
-def read_changes(written: tuple[str, ...]) -> dict[str, str]:
-    """`["top_k=10"]` as a mapping."""
-    found = {}
-    for one in written:
-        name, equals, value = one.partition("=")
-        if not equals or not name.strip() or not value.strip():
-            raise InvalidInput("--if", one, "is not NAME=VALUE", remedy="Write --if top_k=10.")
-        found[name.strip()] = value.strip()
-    return found
 
 
 @click.option("--follow", "-f", is_flag=True, help="Go on until Ctrl-C.")
@@ -271,16 +235,16 @@ def monitor(at: CommandRun, follow: bool, limit: int) -> None:
 
 
 def _print_lines(at: Screen, watcher: Watcher, *, follow: bool) -> None:
-    import json
-
     while True:
         for event in watcher.poll():
             if at.json:
+                import json
+
                 from agentmem.inspector.json import to_json
 
                 click.echo(json.dumps(to_json("monitor", event), ensure_ascii=False))
             else:
-                click.echo(render_event(event, width=at.width, pen=at.pen))
+                click.echo(render.render_event(event, width=at.width, pen=at.pen))
         sys.stdout.flush()
         if not follow:
             return
@@ -294,14 +258,13 @@ def stats(at: CommandRun, last: str, html: Path | None) -> None:
 
     For example: agentmem stats --html stats.html
     """
-    from agentmem.inspector.render import render_stats
     from agentmem.inspector.stats import collect_stats, read_span
 
     span = read_span(last) if last else None
     with at.memory() as memory:
         found = collect_stats(memory, now=datetime.now(UTC), last=span, scope=at.reader)
     if html is None:
-        say(at, "stats", found, render_stats)
+        say(at, "stats", found, render.render_stats)
         return
     from agentmem.inspector.page import render_page
     from agentmem.stores.open_files import written_whole
@@ -309,16 +272,12 @@ def stats(at: CommandRun, last: str, html: Path | None) -> None:
     try:
         with written_whole(html) as page:
             page.write(render_page(found))
-    except StoreFull:
+    except errors.StoreFull:
         raise
-    except StoreError as error:
-        raise InvalidInput(
-            "--html", str(html), "cannot be written", remedy="Use another."
-        ) from error
-    if at.json:
-        say(at, "stats", found, render_stats)
-    else:
-        click.echo(f"Written to {html}")
+    except errors.StoreError as error:
+        problem = "cannot be written"
+        raise InvalidInput("--html", str(html), problem, remedy="Use another.") from error
+    say(at, "stats", found, lambda *_, **__: f"Written to {html}")
 
 
 def audit(at: CommandRun) -> None:
@@ -326,17 +285,16 @@ def audit(at: CommandRun) -> None:
 
     For example: agentmem audit --user ana
     """
-    from agentmem.inspector.audit import audit as look
-    from agentmem.inspector.render import render_audit
+    from agentmem.inspector.audit import audit as look_through
 
     with at.memory() as memory, steps(at, "looking") as tell:
-        found = look(
+        found = look_through(
             memory,
             now=datetime.now(UTC),
             scope=at.reader,
             on_progress=lambda seen: tell(f"{many(seen, 'memory')} looked at"),
         )
-    say(at, "audit", found, render_audit)
+    say(at, "audit", found, render.render_audit)
 
 
 @model_option
@@ -352,19 +310,18 @@ def doctor(at: CommandRun, *, model: str | None) -> None:
 
     from agentmem.cli.connect import examine_programs
     from agentmem.inspector.doctor import examine
-    from agentmem.inspector.render import render_doctor
 
     now, asked = datetime.now(UTC), model_name(model)
     try:
         with at.memory() as memory:
             found = examine(memory, now=now, model=asked)
-    except AgentMemError as error:
+    except errors.AgentMemError as error:
         about = getattr(error, "name", "")
         name = "embedder" if about == "embedder" else "store"
         remedy = error.remedy or "Check the path, or restore a backup."
         found = examine(None, now=now, problem=error.message, remedy=remedy, name=name, model=asked)
     found = replace(found, checks=(*found.checks, *examine_programs()))
-    say(at, "doctor", found, render_doctor)
+    say(at, "doctor", found, render.render_doctor)
     raise click.exceptions.Exit(found.exit_code)
 
 
@@ -386,17 +343,13 @@ def follow_live(watcher: Watcher, pen: Pen, *, poll_seconds: float) -> None:
         width, height = console.size
         shown: list[str] = []
         for event in reversed(events):
-            lines = render_event(event, width=width, pen=pen).split("\n")
+            lines = render.render_event(event, width=width, pen=pen).split("\n")
             if len(shown) + len(lines) > height - 3:
                 break
             shown = [*lines, *shown]
-        head = pen.cut(
-            f"agentmem monitor  {many(seen['context'], 'context')}, "
-            f"{many(seen['response'], 'response')}",
-            width,
-        )
-        foot = pen.paint("Ctrl-C ends.", "dim")
-        return Text.from_ansi("\n".join([pen.paint(head, "bold"), *shown, foot]))
+        counts = [many(seen[kind], kind) for kind in ("context", "response")]
+        head = pen.paint(pen.cut(f"agentmem monitor  {', '.join(counts)}", width), "bold")
+        return Text.from_ansi("\n".join([head, *shown, pen.paint("Ctrl-C ends.", "dim")]))
 
     with Live(draw(), console=console, auto_refresh=False, screen=False) as live:
         while True:

@@ -12,11 +12,12 @@ from agentmem.base.errors import InvalidInput
 from agentmem.cli.common import (
     LEAST_OF_AN_ID,
     CommandRun,
+    Group,
     Screen,
     argument,
     one_line,
+    read_pairs,
     read_text,
-    run_of,
     visible,
     words_argument,
 )
@@ -33,18 +34,6 @@ if TYPE_CHECKING:
 
 
 MESSAGE_FILES = (".json", ".jsonl")
-
-
-def register(app: click.Group) -> None:
-    """Add the commands of this module."""
-    for command in (learn, assemble, predict, consolidate, merge):
-        app.command()(command)
-    group = app.group("contradictions", invoke_without_command=True)(
-        click.pass_context(open_or_command)
-    )
-    group.command("list")(list_contradictions)
-    group.command("show")(show)
-    group.command("resolve")(resolve)
 
 
 _helper_option = click.option(
@@ -120,7 +109,7 @@ def assemble(
     """
     with at.memory() as memory:
         found = memory.living.assemble_context(
-            budget, signals=read_pairs(signals), task=" ".join(task), **how, **at.whose
+            budget, signals=read_signals(signals), task=" ".join(task), **how, **at.whose
         )
     shown = [fate for fate in found.fates if fate.outcome != "dropped"]
     tiers = [
@@ -146,7 +135,7 @@ def predict(at: CommandRun, task: tuple[str, ...], *, signals: tuple[str, ...], 
 
     For example: agentmem predict fix the parser --limit 5
     """
-    said = [*read_pairs(signals), *([("task", " ".join(task))] if task else [])]
+    said = [*read_signals(signals), *([("task", " ".join(task))] if task else [])]
     with at.memory() as memory:
         found = memory.living.predict(said, limit, **at.whose)
     document = [
@@ -159,34 +148,24 @@ def predict(at: CommandRun, task: tuple[str, ...], *, signals: tuple[str, ...], 
     at.show({"predictions": document}, lines or "Nothing was used in such a situation yet.")
 
 
-def read_pairs(written: tuple[str, ...]) -> list[tuple[str, str]]:
+def read_signals(written: tuple[str, ...]) -> list[tuple[str, str]]:
     """Signals as they are typed: `file=app.py`."""
-    pairs = []
-    for one in written:
-        kind, _, value = one.partition("=")
-        if not value:
-            raise InvalidInput(
-                "--signal", one, "is no signal", remedy="Write KIND=VALUE, such as file=app.py."
-            )
-        pairs.append((kind, value))
-    return pairs
+    remedy = "Write KIND=VALUE, such as file=app.py."
+    return read_pairs(written, "--signal", "is no signal", remedy=remedy)
 
 
 def spend_of(model: str | None, calls: int | None, tokens: int | None) -> Spend | None:
     """The limit that was typed; `None` where nothing was said of it."""
     from agentmem.living.models import Spend
 
-    said = {name: n for name, n in (("calls", calls), ("tokens", tokens)) if n is not None}
-    if not said:
+    name, value = ("--max-tokens", tokens) if calls is None else ("--max-calls", calls)
+    if value is None:
         return None
     if model is None:
-        raise InvalidInput(
-            "--max-calls" if calls is not None else "--max-tokens",
-            calls if calls is not None else tokens,
-            "limits a model, and none was named",
-            remedy="Add --model NAME, or leave it out.",
-        )
-    return Spend(**said)
+        remedy = "Add --model NAME, or leave it out."
+        raise InvalidInput(name, value, "limits a model, and none was named", remedy=remedy)
+    said = {"calls": calls, "tokens": tokens}
+    return Spend(**{name: most for name, most in said.items() if most is not None})
 
 
 def read_said(path: Path) -> str | list[Any]:
@@ -360,17 +339,20 @@ def _log(at: Screen, memory: MemoryManager, whose: dict[str, Any]) -> None:
         at.note("No runs were made.")
 
 
-def open_or_command(ctx: click.Context) -> None:
+@click.group(cls=Group, invoke_without_command=True)
+@click.pass_context
+def contradictions(ctx: click.Context) -> None:
     """Show and resolve what cannot both be true; alone it lists what is open.
 
     For example: agentmem contradictions list
     """
     if ctx.invoked_subcommand is None:
-        list_contradictions(run_of(ctx), everything=False)
+        list_contradictions.invoke(ctx)
 
 
+@contradictions.command("list")
 @click.option("--all", "everything", is_flag=True, help="The resolved ones too.")
-def list_contradictions(at: CommandRun, *, everything: bool) -> None:
+def list_contradictions(at: CommandRun, *, everything: bool = False) -> None:
     """List contradictions, oldest first: the open ones, or all.
 
     For example: agentmem contradictions list --all
@@ -383,6 +365,7 @@ def list_contradictions(at: CommandRun, *, everything: bool) -> None:
         at.note("Nothing contradicts anything that is known.")
 
 
+@contradictions.command()
 @argument("id", metavar="ID", help="An id from `list`, or how it begins.")
 def show(at: CommandRun, id: str) -> None:  # noqa: A002 - as it is shown
     """Show one contradiction with both memories.
@@ -394,6 +377,7 @@ def show(at: CommandRun, id: str) -> None:  # noqa: A002 - as it is shown
     at.show(found.to_dict(), contradiction_lines(at, found))
 
 
+@contradictions.command()
 @argument("id", metavar="ID", help="An id from `list`, or how it begins.")
 @argument("resolution", metavar="HOW", help="a_wins, b_wins, both_valid or merged.")
 @click.option("--text", default="", help="With merged: what stands in the place of both.")

@@ -12,11 +12,12 @@ import click
 
 from agentmem.base.errors import FileRefused, FileUnreadable, InvalidInput, RecordNotFound
 from agentmem.base.time import relative_time
-from agentmem.base.types import Hit, Memory, Visibility, memory_to_dict
+from agentmem.base.types import Hit, Memory, memory_to_dict
 from agentmem.cli.common import (
     NOT_FOUND,
     NOTHING_FOUND,
     CommandRun,
+    Group,
     Screen,
     argument,
     did_you_mean,
@@ -24,9 +25,9 @@ from agentmem.cli.common import (
     kind_option,
     metadata_option,
     one_line,
+    read_pairs,
     read_text,
     resolve_id,
-    run_of,
     visible,
     words_argument,
     wrap_line,
@@ -45,18 +46,6 @@ KINDS = ("fact", "episode", "task", "workflow", "pattern", "message", "page", "p
 """The kinds that mean something here; any other word may be one too."""
 
 
-def register(app: click.Group) -> None:
-    """Add the commands of this module."""
-    for command in (add, search, users, get, update, history, delete, erase):
-        app.command()(command)
-    app.command("list")(list_memories)
-    prefs = app.group("prefs", invoke_without_command=True)(click.pass_context(all_or_command))
-    prefs.command("list")(list_preferences)
-    prefs.command("add")(preferring_add)
-    prefs.command("remove")(remove)
-    prefs.command("clear")(clear)
-
-
 @words_argument()
 @click.option(
     "--kind", metavar="KIND", default="fact", show_default=True, help="fact, episode, workflow, …"
@@ -70,13 +59,7 @@ def register(app: click.Group) -> None:
     "--visibility", default="private", show_default=True, help="private, project or system."
 )
 def add(
-    at: CommandRun,
-    text: str | None,
-    *,
-    kind: str,
-    importance: float,
-    metadata: tuple[str, ...],
-    visibility: Visibility,
+    at: CommandRun, text: str | None, *, kind: str, metadata: tuple[str, ...], **how: Any
 ) -> None:
     """Remember a text. The same text again adds nothing.
 
@@ -87,10 +70,7 @@ def add(
         raise InvalidInput("text", said, "is empty", remedy="Say what is to be remembered.")
     fields = read_metadata(metadata)
     with at.memory() as memory:
-        added = memory.add_text(
-            said, kind=kind, importance=importance, metadata=fields, visibility=visibility,
-            **at.whose,
-        )  # fmt: skip
+        added = memory.add_text(said, kind=kind, metadata=fields, **how, **at.whose)
     at.show(
         {"results": added["results"], "degradations": list(added.degradations)},
         [f"{'Added' if x.event == 'ADD' else 'Already there'}: {x.id}" for x in added.items],
@@ -123,12 +103,9 @@ def search(
         now = memory.clock.now()
         hint = "" if found else missing(at, memory, kind)
     problems = list(found.degradations)
-    lines = [
-        line
-        for number, hit in enumerate(found, start=1)
-        for line in hit_lines(at, number, hit, now=now)
-    ]
-    at.show({"query": asked, "results": found["results"], "degradations": problems}, lines)
+    lines = [hit_lines(at, number, hit, now=now) for number, hit in enumerate(found, start=1)]
+    document = {"query": asked, "results": found["results"], "degradations": problems}
+    at.show(document, [line for hit in lines for line in hit])
     if not found:
         at.note(f"Nothing found{hint}")
     at.note_problems(problems)
@@ -142,7 +119,7 @@ def search(
     help="At most so many; 0 for all.",
 )  # fmt: skip
 @click.option("--superseded", is_flag=True, help="Also what newer statements replaced.")
-def list_memories(at: CommandRun, kind: tuple[str, ...], limit: int, superseded: bool) -> None:
+def list_(at: CommandRun, kind: tuple[str, ...], limit: int, superseded: bool) -> None:
     """List memories, newest first.
 
     For example: agentmem list --kind fact --limit 20
@@ -155,9 +132,20 @@ def list_memories(at: CommandRun, kind: tuple[str, ...], limit: int, superseded:
         more = len(found) == most
         now = memory.clock.now()
         hint = "" if found else missing(at, memory, kind)
+    listed = [
+        (
+            one.id,
+            one.kind + (" (superseded)" if one.superseded_by else ""),
+            one.created_at,
+            one.text,
+        )
+        for one in found
+    ]
+    shown = Column(name="Kind", least=6, optional=True)
+    names = ("When" if at.on_terminal else "Date", "Text")
     at.show(
         {"memories": [memory_to_dict(one) for one in found], "count": len(found)},
-        list_lines(at, found, now=now),
+        list_lines(at, listed, now=now, kind=shown, names=names),
     )
     if not found:
         at.note(f"There are no memories{hint}")
@@ -177,10 +165,8 @@ def users(at: CommandRun) -> None:
         (f"{count:,}", "(no name)" if name is None else one_line(name))
         for name, count in found.items()
     ]
-    at.show(
-        {"users": [{"user_id": name, "memories": count} for name, count in found.items()]},
-        table(at.pen, columns, rows, width=at.width),
-    )
+    document = [{"user_id": name, "memories": count} for name, count in found.items()]
+    at.show({"users": document}, table(at.pen, columns, rows, width=at.width))
     if not rows:
         at.note("There are no memories.")
 
@@ -212,10 +198,8 @@ def get(at: CommandRun, id: str, text: bool, out: str | None) -> None:  # noqa: 
 
 def exact_bytes(memory: MemoryManager, found: Memory, at: CommandRun) -> bytes:
     """What a tool gave, byte for byte; of any other memory its text."""
-    from agentmem.search.intake import scope_of
-
     try:
-        return memory.store.artifacts.get(scope_of(at.whose), found.id).data
+        return memory.store.artifacts.get(at.scope, found.id).data
     except RecordNotFound:
         return found.text.encode("utf-8")
 
@@ -234,9 +218,8 @@ def save(path: str, data: bytes) -> None:
     except FileExistsError:
         raise FileRefused(path, "is there already", remedy="Name another file.") from None
     except OSError as error:
-        raise FileUnreadable(
-            path, f"cannot be written: {error.strerror or error}", remedy="Name another file."
-        ) from error
+        problem = f"cannot be written: {error.strerror or error}"
+        raise FileUnreadable(path, problem, remedy="Name another file.") from error
 
 
 @id_argument
@@ -249,27 +232,23 @@ def update(
     id: str,  # noqa: A002 - it is the argument's name
     text: str | None,
     *,
-    importance: float | None,
-    title: str | None,
     metadata: tuple[str, ...],
+    **fields: Any,
 ) -> None:
     """Change what a memory says; what it said before stays in its history.
 
     For example: agentmem update 9e2ab146 Alice prefers Go for scripts
     """
-    others = importance is not None or title is not None or bool(metadata)
+    others = bool(metadata) or any(value is not None for value in fields.values())
     said = None if others and not text else read_text(text)
     if said is not None and not said.strip():
         raise InvalidInput("text", said, "is empty", remedy="Say it anew, or use `delete`.")
-    fields = read_metadata(metadata)
+    more = read_metadata(metadata)
     with at.memory() as memory:
         meant = resolve_id(memory, id, at.whose)
-        if fields:
-            fields = {**memory.get(meant, **at.whose).metadata, **fields}
-        changed = memory.update(
-            meant, said, metadata=fields or None, importance=importance, title=title,
-            **at.whose,
-        )  # fmt: skip
+        if more:
+            fields["metadata"] = {**memory.get(meant, **at.whose).metadata, **more}
+        changed = memory.update(meant, said, **fields, **at.whose)
     at.show(memory_to_dict(changed), f"Changed: {changed.id}")
 
 
@@ -298,13 +277,8 @@ def history(at: CommandRun, id: str) -> None:  # noqa: A002 - it is the argument
 
 def read_metadata(pairs: tuple[str, ...]) -> dict[str, Any]:
     """`key=value` pairs; a value is a number, true, false, null or a list if it reads as one."""
-    fields: dict[str, Any] = {}
-    for pair in pairs or ():
-        name, separator, value = pair.partition("=")
-        if not separator or not name.strip():
-            raise InvalidInput("--metadata", pair, "is not KEY=VALUE", remedy="Write stars=3.")
-        fields[name.strip()] = _value(value)
-    return fields
+    read = read_pairs(pairs, "--metadata", "is not KEY=VALUE", remedy="Write stars=3.", empty=True)
+    return {name: _value(value) for name, value in read}
 
 
 def _value(written: str) -> Any:
@@ -356,9 +330,7 @@ def delete(at: CommandRun, ids: tuple[str, ...], every: bool, yes: bool) -> None
     For example: agentmem delete 9e2ab146
     """
     with at.memory() as memory:
-        meant = choose(at, memory, ids, every=every)
-        told = "" if yes else quoted(memory, at, meant)
-        at.confirm(f"{told}Delete {counted(memory, at, meant)}?", yes=yes)
+        meant = agreed(at, memory, ids, "Delete {}?", every=every, yes=yes)
         count = memory.delete_all(**at.whose) if meant is None else memory.delete(meant, **at.whose)
     at.show({"deleted": count, "ids": meant}, f"Deleted: {count:,}")
 
@@ -372,13 +344,14 @@ def erase(at: CommandRun, ids: tuple[str, ...], every: bool, yes: bool) -> None:
     For example: agentmem erase --user ana --all
     """
 
+    question = "Erase {} for good? This cannot be undone."
     with at.memory() as memory:
-        meant = choose(at, memory, ids, every=every, deleted=True)
-        number = counted(memory, at, meant, deleted=True)
-        told = "" if yes else quoted(memory, at, meant)
-        at.confirm(f"{told}Erase {number} for good? This cannot be undone.", yes=yes)
+        meant = agreed(at, memory, ids, question, every=every, yes=yes, deleted=True)
         receipt = memory.erase_all(**at.whose) if meant is None else memory.erase(meant, **at.whose)
-    typed = forget_typed_lines(at)
+    history = at.history  # what was typed into `chat` may repeat what was erased
+    typed = history is not None and history.exists()
+    if history is not None and typed:
+        history.unlink()
     at.show({**asdict(receipt), "chat_history_removed": typed}, receipt_lines(at, receipt))
     if typed:
         at.note("The lines typed into `agentmem chat` were removed too.")
@@ -389,80 +362,54 @@ def erase(at: CommandRun, ids: tuple[str, ...], every: bool, yes: bool) -> None:
 # -- inside ----------------------------------------------------------------------------
 
 
-def choose(
-    at: CommandRun,
-    memory: MemoryManager,
-    ids: tuple[str, ...],
-    *,
-    every: bool,
-    deleted: bool = False,
-) -> list[str] | None:
-    """The ids that are meant, each found before anything is changed; `None` means all."""
-    if bool(ids) == every:
-        raise InvalidInput(
-            "ids", ids or [], "and --all exclude each other" if ids else "are missing",
-            remedy="Give ids, or --all.",
-        )  # fmt: skip
-    if every:
-        return None
-    return list(
-        dict.fromkeys(resolve_id(memory, one, at.whose, deleted=deleted) for one in ids or ())
-    )
-
-
-def forget_typed_lines(at: CommandRun) -> bool:
-    """Remove this user's lines that `chat` kept; whether there were any.
-
-    They may repeat what was erased.
-    """
-    path = at.history
-    if path is None or not path.exists():
-        return False
-    path.unlink()
-    return True
-
-
 MOST_SHOWN = 10
 """So many memories are quoted before somebody is asked about them."""
 
 
-def counted(
-    memory: MemoryManager, at: CommandRun, meant: list[str] | None, *, deleted: bool = False
-) -> str:
-    """How many memories of whom, in words."""
+def agreed(
+    at: CommandRun,
+    memory: MemoryManager,
+    ids: tuple[str, ...],
+    question: str,
+    *,
+    every: bool,
+    yes: bool,
+    deleted: bool = False,
+) -> list[str] | None:
+    """The ids that are meant, found and agreed to before anything is changed; `None` is all."""
     from agentmem.base.filters import Selection
-    from agentmem.search.intake import scope_of
 
-    if meant is None:
+    if bool(ids) == every:
+        problem = "and --all exclude each other" if ids else "are missing"
+        raise InvalidInput("ids", ids or [], problem, remedy="Give ids, or --all.")
+    if every:
         selection = Selection(
-            reader=scope_of(at.whose),
+            reader=at.scope,
             visibilities=("private",),
             deleted=deleted,
             superseded=True,
             forgotten=True,
         )
         count = memory.store.count(selection)
-        owner = at.user
-        name = f" of {owner}" if owner else ""
-        return f"{'the' if count == 1 else 'all'} {many(count, 'memory')}{name}"
-    return "this memory" if len(meant) == 1 else f"these {len(meant):,} memories"
+        name = f" of {at.user}" if at.user else ""
+        said = f"{'the' if count == 1 else 'all'} {many(count, 'memory')}{name}"
+        at.confirm(question.format(said), yes=yes)
+        return None
+    meant = [resolve_id(memory, one, at.whose, deleted=deleted) for one in ids]
+    meant = list(dict.fromkeys(meant))
+    if not yes:
+        told = [f"{one}  {shown_text(at, memory, one)}\n" for one in meant[:MOST_SHOWN]]
+        more = len(meant) - MOST_SHOWN
+        told += [f"and {more:,} more\n"] if more > 0 else []
+        said = "this memory" if len(meant) == 1 else f"these {len(meant):,} memories"
+        at.confirm("".join(told) + question.format(said), yes=yes)
+    return meant
 
 
-def quoted(memory: MemoryManager, at: CommandRun, meant: list[str] | None) -> str:
-    """The memories that somebody is asked about, each in a line; nothing for all of them."""
-    if meant is None:
-        return ""
-    told = [f"{one}  {shown_text(memory, at, one)}\n" for one in meant[:MOST_SHOWN]]
-    more = len(meant) - MOST_SHOWN
-    return "".join((*told, f"and {more:,} more\n" if more > 0 else ""))
-
-
-def shown_text(memory: MemoryManager, at: CommandRun, memory_id: str) -> str:
+def shown_text(at: CommandRun, memory: MemoryManager, memory_id: str) -> str:
     """The first words of a memory that somebody is asked about; deleted ones have theirs too."""
-    from agentmem.search.intake import scope_of
-
     try:
-        found = memory.store.get(scope_of(at.whose), memory_id, deleted=True)
+        found = memory.store.get(at.scope, memory_id, deleted=True)
     except RecordNotFound:
         return "(not there)"
     return clean_line(one_line(found.text), limit_characters=70)
@@ -472,15 +419,18 @@ def shown_text(memory: MemoryManager, at: CommandRun, memory_id: str) -> str:
 # What users told about themselves: list, add, remove, clear.
 
 
-def all_or_command(ctx: click.Context) -> None:
+@click.group(cls=Group, invoke_without_command=True)
+@click.pass_context
+def prefs(ctx: click.Context) -> None:
     """Show and change what users told about themselves; alone it lists.
 
     For example: agentmem prefs list --user ana
     """
     if ctx.invoked_subcommand is None:
-        list_preferences(run_of(ctx))
+        list_preferences.invoke(ctx)
 
 
+@prefs.command("list")
 def list_preferences(at: CommandRun) -> None:
     """List the preferences that hold now, newest first.
 
@@ -494,6 +444,7 @@ def list_preferences(at: CommandRun) -> None:
         at.note("No preferences are known.")
 
 
+@prefs.command("add")
 @words_argument(help="In the user's words; - or nothing reads stdin.")
 @click.option("--type", help="expertise, style, domain or custom.")
 def preferring_add(at: CommandRun, text: str | None, **options: Any) -> None:
@@ -509,6 +460,7 @@ def preferring_add(at: CommandRun, text: str | None, **options: Any) -> None:
         at.note(f"It takes the place of {', '.join(kept.replaced)}.")
 
 
+@prefs.command()
 @argument("id", metavar="ID", help="A whole id, or 4 characters or more of an end.")
 @click.option("--undo", is_flag=True, help="Let what it had replaced hold again.")
 def remove(at: CommandRun, id: str, undo: bool) -> None:  # noqa: A002 - as typed
@@ -529,6 +481,7 @@ def remove(at: CommandRun, id: str, undo: bool) -> None:  # noqa: A002 - as type
     )
 
 
+@prefs.command()
 @yes_option
 def clear(at: CommandRun, yes: bool) -> None:
     """Take every preference of this user back.
@@ -544,17 +497,9 @@ def clear(at: CommandRun, yes: bool) -> None:
 
 def preference_lines(at: Screen, found: Sequence[Preference], *, now: datetime) -> list[str]:
     """One row a preference."""
-    rows = [
-        (shown_id(at, one.id), one.type, when(at, one.memory.created_at, now), one_line(one.text))
-        for one in found
-    ]
-    columns = (
-        Column(name="Id"),
-        Column(name="Type", optional=True),
-        Column(name="Since", optional=True),
-        Column(name="Preference", least=10),
-    )
-    return table(at.pen, columns, rows, width=at.width if at.on_terminal else 100_000)
+    listed = [(one.id, one.type, one.memory.created_at, one.text) for one in found]
+    kind = Column(name="Type", optional=True)
+    return list_lines(at, listed, now=now, kind=kind, names=("Since", "Preference"))
 
 
 # ----------------------------------------------------------------------------
@@ -581,26 +526,23 @@ def when(at: Screen, moment: datetime, now: datetime) -> str:
     return relative_time(moment, now) if at.on_terminal else moment.date().isoformat()
 
 
-def list_lines(at: Screen, memories: Sequence[Memory], *, now: datetime) -> list[str]:
-    """One row a memory. Only a terminal gets short ids and cut texts."""
+def list_lines(
+    at: Screen,
+    listed: Sequence[tuple[str, str, datetime, str]],
+    *,
+    now: datetime,
+    kind: Column,
+    names: tuple[str, str],
+) -> list[str]:
+    """An id, a kind, a moment and a text a row. Only a terminal gets short ids and cut texts."""
     rows = [
-        (
-            shown_id(at, memory.id),
-            memory.kind + (" (superseded)" if memory.superseded_by else ""),
-            when(at, memory.created_at, now),
-            one_line(memory.text),
-        )
-        for memory in memories
+        (shown_id(at, one), sort, when(at, moment, now), one_line(text))
+        for one, sort, moment, text in listed
     ]
-    columns = (
-        Column(name="Id"),
-        Column(name="Kind", least=6, optional=True),
-        Column(name="When" if at.on_terminal else "Date", optional=True),
-        Column(name="Text", least=10),
-    )
+    since, said = Column(name=names[0], optional=True), Column(name=names[1], least=10)
     longest = max((len(row[3]) for row in rows), default=0)
     width = at.width if at.on_terminal else 2 * longest + 200
-    return table(at.pen, columns, rows, width=width)
+    return table(at.pen, (Column(name="Id"), kind, since, said), rows, width=width)
 
 
 def hit_lines(at: Screen, number: int, hit: Hit, *, now: datetime) -> list[str]:

@@ -42,13 +42,6 @@ STDOUT = (STREAM, "/dev/stdout")
 SHOWN_BAD_LINES = 10
 
 
-def register(app: click.Group) -> None:
-    """Add the commands of this module."""
-    for command in (export, backup, restore, migrate, migrate_store):
-        app.command()(command)
-    app.command("import")(import_memories)
-
-
 @argument("file", metavar="FILE", help="Where to; - is stdout.")
 @click.option("--vectors", is_flag=True, help="With the vectors; they are made anew otherwise.")
 @click.option("--yes", "-y", is_flag=True, help="Replace a file without asking.")
@@ -69,9 +62,8 @@ def export(at: CommandRun, file: str, *, vectors: bool, yes: bool) -> None:
                 memory.upkeep.export_jsonl(path, vectors=vectors, **at.whose)
             except IncompleteExport as error:
                 copy_to_stdout(at, path)
-                raise IncompleteExport(
-                    "stdout", exported=error.exported, missing=error.missing
-                ) from None
+                missing = error.missing
+                raise IncompleteExport("stdout", exported=error.exported, missing=missing) from None
             copy_to_stdout(at, path)
         return
     target = Path(file)
@@ -98,15 +90,14 @@ def export(at: CommandRun, file: str, *, vectors: bool, yes: bool) -> None:
     "--as-exported", is_flag=True,
     help="Keep every owner, visibility and kind: for a file you trust.",
 )  # fmt: skip
-def import_memories(
+def import_(
     at: CommandRun,
     file: str,
     *,
     source: Source,
     dry_run: bool,
     skip_bad_lines: bool,
-    own_words: bool,
-    as_exported: bool,
+    **how: bool,
 ) -> None:
     """Add memories that `export` wrote, or that another program exported.
 
@@ -122,13 +113,8 @@ def import_memories(
         if dry_run or not ours:
             import_foreign(at, memory, path, source=source, dry_run=dry_run)
             return
-        report = memory.upkeep.import_jsonl(
-            path,
-            skip_bad_lines=skip_bad_lines,
-            own_words=own_words,
-            as_exported=as_exported,
-            **({} if as_exported else at.whose),
-        )
+        whose = {} if how["as_exported"] else at.whose
+        report = memory.upkeep.import_jsonl(path, skip_bad_lines=skip_bad_lines, **how, **whose)
         if report.imported:
             embed(at, memory)
     refused = bool(report.bad_lines) and not skip_bad_lines
@@ -174,9 +160,8 @@ def restore(at: CommandRun, file: str, *, yes: bool) -> None:
 
     path = at.path
     if path is None:
-        raise InvalidInput(
-            "--store", "memory", "is not kept in a file", remedy="Name a file with --store."
-        )
+        remedy = "Name a file with --store."
+        raise InvalidInput("--store", "memory", "is not kept in a file", remedy=remedy)
     if not Path(file).is_file():  # before anything is asked
         raise FileUnreadable(file, "is not there", remedy="Check the path.")
     at.ask_for_folder(path.parent, name="--store", yes=yes)
@@ -184,12 +169,10 @@ def restore(at: CommandRun, file: str, *, yes: bool) -> None:
         at.confirm(f"Replace {one_line(str(path))} by {one_line(file)}?", yes=yes)
     done = put_in_place(file, path)
     aside = None if done.set_aside is None else str(done.set_aside)
-    at.show(
-        {"memories": done.memories, "store": str(done.path), "set_aside": aside},
-        f"Restored: {many(done.memories, 'memory')}",
-    )
-    if done.set_aside is not None:
-        at.note(f"What was there is in {one_line(str(done.set_aside))}; remove it when you like.")
+    document = {"memories": done.memories, "store": str(done.path), "set_aside": aside}
+    at.show(document, f"Restored: {many(done.memories, 'memory')}")
+    if aside is not None:
+        at.note(f"What was there is in {one_line(aside)}; remove it when you like.")
 
 
 def migrate(at: CommandRun) -> None:
@@ -257,22 +240,13 @@ def _end(stack: ExitStack, name: str) -> SqliteStore | PostgresDatabase:
 
 
 def import_foreign(
-    at: CommandRun,
-    memory: MemoryManager,
-    path: Path,
-    *,
-    source: Source,
-    dry_run: bool,
+    at: CommandRun, memory: MemoryManager, path: Path, *, source: Source, dry_run: bool
 ) -> None:
     """Take over another program's export and say what was and was not taken."""
     try:
         with bar(at, "reading" if dry_run else "importing") as move:
             found = memory.upkeep.import_from(
-                path,
-                source,
-                dry_run=dry_run,
-                progress=lambda done, total: move(done, total, ""),
-                **at.whose,
+                path, source, dry_run=dry_run, progress=move, **at.whose
             )
     except FileRefused as error:
         problem = error.problem
@@ -297,7 +271,7 @@ def import_foreign(
 def embed(at: Screen, memory: MemoryManager) -> None:
     """Make the vectors that an import left out, with a bar where it can be seen."""
     with bar(at, "embedding") as move:
-        memory.upkeep.reembed(progress=lambda done, total: move(done, total, ""))
+        memory.upkeep.reembed(progress=move)
 
 
 def check_target(at: CommandRun, target: Path) -> None:

@@ -11,21 +11,13 @@ from agentmem.base.errors import InvalidInput
 from agentmem.cli.common import (
     IN_PROCESS,
     CommandRun,
+    Group,
     argument,
     embedder_name,
     one_line,
 )
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-def register(app: click.Group) -> None:
-    """Add the commands of this module."""
-    app.command()(serve)
-    group = app.group("token")(click.pass_context(token))
-    group.command("make")(make)
-    group.command("list")(list_tokens)
-    group.command("revoke")(revoke)
 
 
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.")
@@ -126,7 +118,8 @@ def _first_token(at: CommandRun, store: str, *, auth: bool, url: str) -> tuple[s
     return made, link
 
 
-def token(ctx: click.Context) -> None:
+@click.group(cls=Group)
+def token() -> None:
     """Make, list and revoke the tokens that open a served memory.
 
     A token is shown once and kept as a digest. It fixes whose memory it opens
@@ -136,6 +129,7 @@ def token(ctx: click.Context) -> None:
     """
 
 
+@token.command()
 @click.option("--admin", is_flag=True, help="May name anybody, and look after the store.")
 @click.option("--name", default="", metavar="TEXT", help="What to call it in the list.")
 def make(at: CommandRun, *, admin: bool, name: str) -> None:
@@ -151,6 +145,7 @@ def make(at: CommandRun, *, admin: bool, name: str) -> None:
     at.note(f"It opens {_opens(grant.to_dict())}. It is not shown again.")
 
 
+@token.command("list")
 def list_tokens(at: CommandRun) -> None:
     """List the tokens that open something; none of them can be read again.
 
@@ -168,6 +163,7 @@ def list_tokens(at: CommandRun) -> None:
     at.show({"tokens": found}, lines or "No tokens. Make one: agentmem token make --user NAME")
 
 
+@token.command()
 @argument("token_id", metavar="ID", help="Its id, as the list shows it; or the token itself.")
 def revoke(at: CommandRun, *, token_id: str) -> None:
     """Let a token open nothing from now on, in running servers too.

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from agentmem.base.checks import require_count
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope
 from agentmem.inspector.look import store_option
@@ -31,19 +30,10 @@ _TOLD_EVERY = 100
 _OWN_KINDS = frozenset({"message", "preference"})
 """The same words of another kind are no duplicate of these: they have a part of their own."""
 _DELETED = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditLimits:
-    """From when on something is worth a look."""
-
-    stale_days: int = 365
-    unused_days: int = 90
-    oversized_characters: int = 8_000
-
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            require_count(getattr(self, name), name, least=1)
+# From when on something is worth a look.
+_STALE = timedelta(days=365)
+_UNUSED = timedelta(days=90)
+_OVERSIZED_CHARACTERS = 8_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +104,12 @@ def audit(
     *,
     now: datetime,
     scope: Scope | None = None,
-    limits: AuditLimits | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> AuditReport:
     """Look at every memory of one reader, or of the whole store. Nothing is changed.
 
     `on_progress` is told now and then how many were looked at.
     """
-    bounds = limits or AuditLimits()
     found: dict[Trouble, _Found] = {name: _Found() for name in _MEANINGS}
     first: dict[tuple[object, str], str] = {}
     seen = 0
@@ -132,7 +120,7 @@ def audit(
             on_progress(seen)
         owners[Scope(user_id=one.scope.user_id, project_id=one.scope.project_id)] = None
         hidden, personal = find_secrets(one.text), find_personal(one.text)
-        troubles = [*_look(one, now=now, limits=bounds, first=first)]
+        troubles = [*_look(one, now=now, first=first)]
         if hidden:
             troubles.append(("secrets", ", ".join(dict.fromkeys(kind for kind, _ in hidden))))
         if personal:
@@ -151,13 +139,10 @@ def audit(
                 )
             )
     _contradictions(memory, [scope] if scope is not None else list(owners), found["contradicted"])
-    notes: tuple[str, ...] = ()
-    if not available():
-        notes = (_OUR_SECRETS,)
     return AuditReport(
         at=now,
         memories=seen,
-        notes=notes,
+        notes=() if available() else (_OUR_SECRETS,),
         findings=tuple(
             AuditFinding(
                 name=name,
@@ -189,7 +174,7 @@ def memories_of(memory: MemoryManager, scope: Scope | None) -> Iterator[Memory]:
 
 
 def _look(
-    one: Memory, *, now: datetime, limits: AuditLimits, first: dict[tuple[object, str], str]
+    one: Memory, *, now: datetime, first: dict[tuple[object, str], str]
 ) -> Iterator[tuple[Trouble, str]]:
     current = one.superseded_by is None
     if current:
@@ -200,16 +185,12 @@ def _look(
             yield "duplicates", f"the same as {earlier}"
     if strip(one.text) != one.text:
         yield "echoes", ""
-    stale = _stale(one, now, limits)
+    stale = _stale(one, now)
     if stale and current:
         yield "stale", stale
-    elif (
-        current
-        and not one.usage.retrieved
-        and now - one.created_at > timedelta(days=limits.unused_days)
-    ):
+    elif current and not one.usage.retrieved and now - one.created_at > _UNUSED:
         yield "never used", f"stored on {one.created_at.date()}"
-    if len(one.text) > limits.oversized_characters:
+    if len(one.text) > _OVERSIZED_CHARACTERS:
         yield "oversized", f"{len(one.text):,} characters"
 
 
@@ -218,11 +199,11 @@ def _words(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".!;, ") or text
 
 
-def _stale(one: Memory, now: datetime, limits: AuditLimits) -> str:
+def _stale(one: Memory, now: datetime) -> str:
     if one.valid_to is not None and one.valid_to <= now:
         return f"no longer valid since {one.valid_to.date()}"
     last = max(filter(None, (one.created_at, one.usage.last_used_at)))
-    if one.usage.retrieved and now - last > timedelta(days=limits.stale_days):
+    if one.usage.retrieved and now - last > _STALE:
         return f"last used on {last.date()}"
     return ""
 
@@ -235,6 +216,8 @@ def _masked_text(text: str) -> str:
 
 
 def _contradictions(memory: MemoryManager, readers: list[Scope], found: _Found) -> None:
+    from agentmem.living.plans import read_note
+
     seen: set[tuple[str, str]] = set()
     for reader in readers:
         for link in memory.store.contradictions.all(reader, open_only=True):
@@ -242,23 +225,11 @@ def _contradictions(memory: MemoryManager, readers: list[Scope], found: _Found) 
             if pair in seen:
                 continue
             seen.add(pair)
-            found.add(
-                Example(
-                    id=link.first_id,
-                    shown=f"against {link.second_id}",
-                    note=_masked_text(_reason(link.note) or link.relation),
-                    user=reader.user_id,
-                )
-            )
-
-
-def _reason(note: str) -> str:
-    """Why two memories cannot both be true, in words; a note somebody else wrote is just text."""
-    from agentmem.living.plans import read_note
-
-    fields = read_note(note)
-    said = fields.get("reason") or fields.get("note") or ""
-    return said if isinstance(said, str) else ""
+            fields = read_note(link.note)  # one that somebody else wrote is just text
+            said = fields.get("reason") or fields.get("note")
+            note = _masked_text(said if isinstance(said, str) and said else link.relation)
+            shown = f"against {link.second_id}"
+            found.add(Example(id=link.first_id, shown=shown, note=note, user=reader.user_id))
 
 
 def _remedy(name: Trouble, found: _Found, store: str) -> str:

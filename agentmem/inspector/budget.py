@@ -34,10 +34,6 @@ class Sizes:
     preference: int = 20
     tool_schema: int = 90
 
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            require_count(getattr(self, name), f"{name}_tokens")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetEstimate:
@@ -64,7 +60,6 @@ def estimate_budget(
     images: int = 0,
     preferences: int = 0,
     tools: int = 0,
-    sizes: Sizes | None = None,
     window_tokens: int | None = None,
 ) -> BudgetEstimate:
     """Where the tokens of such a request would go with `model`."""
@@ -78,7 +73,7 @@ def estimate_budget(
             raise InvalidNumber(name, value, "is more than 100,000", remedy="Use fewer.")
     from agentmem.tokens.counter import Tokenizer
 
-    each = sizes or Sizes()
+    each = Sizes()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AgentMemWarning)
         tokenizer = Tokenizer(model, context_window=window_tokens)

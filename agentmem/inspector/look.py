@@ -108,20 +108,13 @@ def inspect_context(
     return Inspection(
         query=asked,
         snapshot=turn.snapshot,
-        status=status(memory, scope=scope, last=last, stats=counting.result()),
+        status=_status(memory, counting.result(), last),
         degradations=tuple(turn.degradations),
     )
 
 
-def status(
-    memory: MemoryManager,
-    *,
-    scope: Scope | None = None,
-    last: Snapshot | None,
-    stats: StoreStats | None = None,
-) -> MemoryStatus:
-    """How the memory is, of one reader or as a whole; `stats` if they are known already."""
-    stats = stats or memory.store.upkeep.stats(scope)
+def _status(memory: MemoryManager, stats: StoreStats, last: Snapshot | None) -> MemoryStatus:
+    """How the memory is, of the reader that the figures of the store are of."""
     state = memory.embedding.state
     return MemoryStatus(
         memories=stats.chunks,

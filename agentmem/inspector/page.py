@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from agentmem.data import read_text
 from agentmem.inspector.render import (
     kind_row,
     kinds_text,
@@ -17,35 +18,6 @@ from agentmem.inspector.render import (
 from agentmem.inspector.stats import Share, Slot, StatsReport, Tally
 from agentmem.text.clean import clean_line
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c2733; --soft: #5b6875; --page: #f7f8fa;
-  --card: #ffffff; --line: #dde2e8; --one: #2f6fb5; --two: #c2702b; --track: #e8ecf1; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #9aa7b4; --page: #12171d;
-  --card: #1a2129; --line: #2c3641; --one: #6ea8e6; --two: #e29a5d; --track: #28313b; } }
-* { box-sizing: border-box; }
-body { margin: 0; padding: 1.5rem; background: var(--page); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 70rem; margin: 0 auto; }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1rem; margin: 0 0 .75rem; }
-p.about { color: var(--soft); margin: .25rem 0 1.25rem; overflow-wrap: anywhere; }
-.cards, .charts { display: grid; gap: 1rem; margin-bottom: 1rem; }
-.cards { grid-template-columns: repeat(auto-fit, minmax(7.6rem, 1fr)); }
-.charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
-section, .cards > div { background: var(--card); border: 1px solid var(--line);
-  border-radius: 8px; padding: 1rem; min-width: 0; }
-main > section { margin-bottom: 1rem; }
-.cards b { display: block; font-size: 1.5rem; line-height: 1.2; }
-.cards span, figcaption { color: var(--soft); font-size: .85rem; }
-figure { margin: 0; } svg { display: block; width: 100%; height: auto; }
-svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }
-.one { fill: var(--one); } .two { fill: var(--two); } .track { fill: var(--track); }
-.axis { stroke: var(--line); }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .3rem .75rem .3rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; overflow-wrap: anywhere; }
-th { color: var(--soft); font-weight: 500; } td.n, th.n { text-align: right; white-space: nowrap; }
-tr:last-child td { border-bottom: 0; }
-"""
 _NAME_CHARACTERS = 200
 _WIDTH, _HEIGHT, _BOTTOM = 440, 140, 22
 
@@ -93,7 +65,7 @@ def render_page(report: StatsReport) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>agentmem statistics</title><style>{_STYLE}</style></head>"
+        f"<title>agentmem statistics</title><style>\n{read_text('stats.css')}</style></head>"
         f"<body><main>{''.join(body)}</main></body></html>\n"
     )
 

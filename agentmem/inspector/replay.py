@@ -80,18 +80,12 @@ def diff(before: Snapshot, after: Snapshot) -> SnapshotDiff:
     return SnapshotDiff(
         before_id=before.id,
         after_id=after.id,
-        fields=tuple(
-            _differences(
-                {name: getattr(before, name) for name in _COMPARED},
-                {name: getattr(after, name) for name in _COMPARED},
-            )
+        fields=_differences(
+            *({name: getattr(one, name) for name in _COMPARED} for one in (before, after))
         ),
-        settings=tuple(_differences(before.settings, after.settings)),
-        parts=tuple(
-            _differences(
-                {part.name: part.tokens for part in before.parts},
-                {part.name: part.tokens for part in after.parts},
-            )
+        settings=_differences(before.settings, after.settings),
+        parts=_differences(
+            *({part.name: part.tokens for part in one.parts} for one in (before, after))
         ),
         memories=tuple(
             MemoryDifference(id=place[1], before=old.get(place), after=new.get(place))
@@ -122,14 +116,10 @@ def why(snapshot: Snapshot, memory_id: str, *, memory: Memory | None = None) -> 
 
 
 def _answer(looked: Looked) -> str:
-    where = {"knowledge": "the related knowledge", "profile": "the user profile"}.get(
-        looked.section, looked.section
-    )
-    if looked.decision == "kept":
-        return f"It is in {where}: {looked.reason}."
-    if looked.decision == "cut":
-        return f"A part of it is in {where}: {looked.reason}."
-    return f"It was left out of {where}: {looked.reason}."
+    sections = {"knowledge": "the related knowledge", "profile": "the user profile"}
+    fates = {"kept": "It is in", "cut": "A part of it is in", "dropped": "It was left out of"}
+    where = sections.get(looked.section, looked.section)
+    return f"{fates[looked.decision]} {where}: {looked.reason}."
 
 
 def _details(looked: Looked, last: Looked | None, snapshot: Snapshot) -> Iterator[str]:
@@ -160,20 +150,24 @@ def _details(looked: Looked, last: Looked | None, snapshot: Snapshot) -> Iterato
 def _not_looked_at(snapshot: Snapshot, memory: Memory | None) -> str:
     if memory is None:
         return "It was not looked at, and no memory with this id can be seen from this scope."
-    if memory.created_at > snapshot.created_at:
-        return "It was not looked at: it was remembered after this context was built."
-    if not visible(memory, snapshot.scope):
-        return "It was not looked at: it is out of this context's scope."
-    if memory.deleted_at is not None:
-        return f"It was not looked at: it was deleted on {memory.deleted_at.date()}."
-    if memory.superseded_by is not None:
-        return f"It was not looked at: it is superseded by {memory.superseded_by}."
-    if memory.valid_from is not None and memory.valid_from > snapshot.created_at:
-        return "It was not looked at: it was not valid yet."
-    if memory.valid_to is not None and memory.valid_to <= snapshot.created_at:
-        return "It was not looked at: it was no longer valid."
-    asked = sum(looked.section == "knowledge" for looked in snapshot.looked_at)
-    return f"It was not among the {asked:,} candidates that the question found by words or meaning."
+    then, begins, ends = snapshot.created_at, memory.valid_from, memory.valid_to
+    if memory.created_at > then:
+        why_not = "it was remembered after this context was built"
+    elif not visible(memory, snapshot.scope):
+        why_not = "it is out of this context's scope"
+    elif memory.deleted_at is not None:
+        why_not = f"it was deleted on {memory.deleted_at.date()}"
+    elif memory.superseded_by is not None:
+        why_not = f"it is superseded by {memory.superseded_by}"
+    elif begins is not None and begins > then:
+        why_not = "it was not valid yet"
+    elif ends is not None and ends <= then:
+        why_not = "it was no longer valid"
+    else:
+        asked = sum(looked.section == "knowledge" for looked in snapshot.looked_at)
+        found = f"the {asked:,} candidates that the question found by words or meaning"
+        return f"It was not among {found}."
+    return f"It was not looked at: {why_not}."
 
 
 def _by_place(snapshot: Snapshot) -> dict[tuple[str, str], Looked]:
@@ -190,10 +184,12 @@ def _same(before: Looked | None, after: Looked | None) -> bool:
     return all(getattr(before, name) == getattr(after, name) for name in compared)
 
 
-def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Difference]:
-    for name in dict.fromkeys((*before, *after)):
-        if before.get(name) != after.get(name):
-            yield Difference(name=name, before=before.get(name), after=after.get(name))
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Difference, ...]:
+    return tuple(
+        Difference(name=name, before=before.get(name), after=after.get(name))
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name) != after.get(name)
+    )
 
 
 # ----------------------------------------------------------------------------
@@ -204,13 +200,13 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
 # cannot be replayed and are refused.
 
 
-REPLAYED = ("top_k", "similarity_threshold", "knowledge_budget", "preference_budget")
 _DEFAULTS: Mapping[str, int | float] = {
     "top_k": 5,
     "similarity_threshold": 0.3,
     "knowledge_budget": 2_000,
     "preference_budget": PREFERENCE_TOKENS,
 }
+REPLAYED = tuple(_DEFAULTS)
 _NO_BUDGET = 10**9
 _CALLERS_PARTS = ("system_prompt", "tool_schemas", "current_message")
 _REPLAYED_PARTS = ("knowledge", "working_memory")
@@ -243,17 +239,15 @@ class Replay:
 def read_setting(name: str, written: object) -> int | float:
     """A setting as it was typed (`"10"`, `"0.1"`), checked; `InvalidInput` names what is wrong."""
     if name not in REPLAYED:
-        raise InvalidInput(
-            "setting", name, "cannot be replayed", remedy=f"Use one of: {', '.join(REPLAYED)}."
-        )
+        remedy = f"Use one of: {', '.join(REPLAYED)}."
+        raise InvalidInput("setting", name, "cannot be replayed", remedy=remedy)
     value = written
     if isinstance(written, str):
         try:
             value = float(written) if name == "similarity_threshold" else int(written)
         except ValueError:
-            raise InvalidInput(
-                name, written, "is not a number", remedy=f"Write {name}=NUMBER."
-            ) from None
+            remedy = f"Write {name}=NUMBER."
+            raise InvalidInput(name, written, "is not a number", remedy=remedy) from None
     if name == "similarity_threshold":
         return require_unit(value, name)
     return require_count(value, name)

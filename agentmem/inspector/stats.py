@@ -135,6 +135,7 @@ def summarise(snapshots: Sequence[Snapshot], *, slots: int = 24) -> ContextFigur
     require_count(slots, "slots", least=1)
     ordered = sorted(snapshots, key=lambda one: (one.created_at, one.id))
     outcomes = [one.outcome for one in ordered if one.outcome is not None]
+    fallbacks = sum(map(_fell_back, ordered))
     return ContextFigures(
         contexts=len(ordered),
         injected=sum(bool(one.message) for one in ordered),
@@ -147,20 +148,15 @@ def summarise(snapshots: Sequence[Snapshot], *, slots: int = 24) -> ContextFigur
         components=_components(ordered),
         kinds=_kinds(ordered),
         relevance=_mean(
-            [
-                seen.score
-                for one in ordered
-                for seen in one.kept
-                if seen.section == "knowledge" and seen.score is not None
-            ]
+            [seen.score for one in ordered for seen in one.kept if seen.section == "knowledge"]
         ),
         models=_models(ordered),
         warnings=_tallies(text for one in ordered for text in one.warnings),
         degradations=_tallies(text for one in ordered for text in one.degradations),
         errors=sum(bool(outcome.error) for outcome in outcomes),
         breaker_openings=len(_openings(ordered)),
-        fallbacks=sum(map(_fell_back, ordered)),
-        fallback_rate=_rate(sum(map(_fell_back, ordered)), len(ordered)),
+        fallbacks=fallbacks,
+        fallback_rate=_rate(fallbacks, len(ordered)),
         calls=_calls(outcomes),
         cache_hits=sum(one.cached for one in ordered),
         slots=_slots(ordered, slots),
@@ -175,7 +171,8 @@ def spread(values: Sequence[float | None]) -> Spread:
     return Spread(count=len(numbers), mean=_mean(numbers), low=min(numbers), high=max(numbers))
 
 
-def _mean(numbers: Sequence[float]) -> float | None:
+def _mean(values: Sequence[float | None]) -> float | None:
+    numbers = [value for value in values if value is not None]
     # Dividing first: the sum of very large numbers would be infinite.
     return sum(number / len(numbers) for number in numbers) if numbers else None
 
@@ -205,10 +202,8 @@ def _kinds(ordered: Sequence[Snapshot]) -> tuple[KindFigures, ...]:
             kept=sum(decision == "kept" for decision, _ in seen),
             cut=sum(decision == "cut" for decision, _ in seen),
             dropped=sum(decision == "dropped" for decision, _ in seen),
-            score=_mean([score for _, score in seen if score is not None]),
-            relevance=_mean(
-                [score for decision, score in seen if score is not None and decision != "dropped"]
-            ),
+            score=_mean([score for _, score in seen]),
+            relevance=_mean([score for decision, score in seen if decision != "dropped"]),
         )
         for kind, seen in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
     )
@@ -218,22 +213,24 @@ def _models(ordered: Sequence[Snapshot]) -> tuple[ModelFigures, ...]:
     found: dict[str, list[Snapshot]] = {}
     for one in ordered:
         found.setdefault(one.model or "(not said)", []).append(one)
-    figures = []
-    for model, ones in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
-        outcomes = [one.outcome for one in ones if one.outcome is not None]
-        errors = [one.estimate_error for one in ones if one.estimate_error is not None]
-        figures.append(
-            ModelFigures(
-                model=model,
-                contexts=len(ones),
-                prompt_tokens=sum(outcome.prompt_tokens or 0 for outcome in outcomes),
-                completion_tokens=sum(outcome.completion_tokens or 0 for outcome in outcomes),
-                counted=len(errors),
-                error=_mean(errors),
-                absolute=_mean([abs(error) for error in errors]),
-            )
-        )
-    return tuple(figures)
+    return tuple(
+        _model(model, ones)
+        for model, ones in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    )
+
+
+def _model(model: str, ones: Sequence[Snapshot]) -> ModelFigures:
+    outcomes = [one.outcome for one in ones if one.outcome is not None]
+    errors = [one.estimate_error for one in ones if one.estimate_error is not None]
+    return ModelFigures(
+        model=model,
+        contexts=len(ones),
+        prompt_tokens=sum(outcome.prompt_tokens or 0 for outcome in outcomes),
+        completion_tokens=sum(outcome.completion_tokens or 0 for outcome in outcomes),
+        counted=len(errors),
+        error=_mean(errors),
+        absolute=_mean([abs(error) for error in errors]),
+    )
 
 
 def _tallies(texts: Iterable[str], most: int = 20) -> tuple[Tally, ...]:
@@ -380,13 +377,15 @@ def collect_stats(
 
 
 def _queue(memory: MemoryManager, jobs: Mapping[str, int]) -> QueueStats:
+    from agentmem.sources.background import WorkerState
+
     runtime = getattr(memory, "_runtime", None)
-    state = runtime.worker.state if runtime is not None else None
+    state = WorkerState() if runtime is None else runtime.worker.state
     return QueueStats(
-        waiting=jobs.get("waiting", 0) + (state.queued if state else 0),
-        running=jobs.get("running", 0) + (state.running if state else 0),
+        waiting=jobs.get("waiting", 0) + state.queued,
+        running=jobs.get("running", 0) + state.running,
         failed=jobs.get("failed", 0),
-        done=state.done if state else 0,
-        dropped=state.dropped if state else 0,
-        last_error=state.last_error if state else "",
+        done=state.done,
+        dropped=state.dropped,
+        last_error=state.last_error,
     )

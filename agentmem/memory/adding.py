@@ -1,28 +1,35 @@
-"""Remember texts, messages, documents and chunks."""
+"""What every call of a memory stands on, and the calls that remember, change and remove."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from agentmem.base.checks import require_items, require_mapping, require_text
+from agentmem.base.config import MemorySettings
 from agentmem.base.errors import BadVector, ChangedMeanwhile, DuplicateRecord, InvalidInput
 from agentmem.base.filters import Compare, Selection
+from agentmem.base.guards import Early, UnderWay
+from agentmem.base.protocols import Clock, Embedder
 from agentmem.base.telemetry import span
+from agentmem.base.time import SystemClock
 from agentmem.base.types import (
     EMPTY,
     PREFERENCES_URL,
     Document,
+    Ids,
     Memory,
     Origin,
     Scope,
     Visibility,
     Whose,
     content_hash,
+    may_state,
 )
-from agentmem.memory.base import Base
+from agentmem.search.embedding import Embedding
 from agentmem.search.intake import (
     Instant,
     Maker,
@@ -33,13 +40,19 @@ from agentmem.search.intake import (
     instant,
     prepare_all,
     require_something,
+    scope_and_filter,
     scope_of,
 )
+from agentmem.search.local import LocalSearch
+from agentmem.search.protocol import Search
 from agentmem.search.results import Added, AddResult
+from agentmem.search.retriever import Reranker, Retriever
+from agentmem.stores.base import Store
 from agentmem.stores.rules import Sameness, split_new
 from agentmem.stores.values import Entry, Receipt, Source
 
 if TYPE_CHECKING:
+    from agentmem.agent.runtime import Runtime
     from agentmem.living.facts import Record
     from agentmem.memory.manager import MemoryManager
     from agentmem.search.embedding import Vectors
@@ -64,8 +77,111 @@ class AddOptions(Whose, total=False):
     importance: float
 
 
-class Adding(Base):
-    """The calls that remember."""
+class Keeper:
+    """The parts of a memory, wired, and the calls that remember, change and remove."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        embedder: Embedder | None = None,
+        clock: Clock | None = None,
+        settings: MemorySettings | None = None,
+        path: Path | None = None,
+        search: Search | None = None,
+        rerank: Reranker | None = None,
+        load_embedder: Callable[[str], Embedder | None] | None = None,
+    ) -> None:
+        self.settings = settings or MemorySettings()
+        self.store = store
+        self.embedding = Embedding(
+            store, embedder, load=load_embedder, background=self.settings.embed_in_background
+        )
+        self.index: Search = LocalSearch(store, path=path) if search is None else search
+        self._closed = False
+        self.path = path
+        self._runtime: Runtime | None = None
+        self.under_way = UnderWay()
+        self.early_pages = Early(self._page_taker)
+        self.clock = clock or SystemClock()
+        self.ids = Ids(self.clock)
+        self._retriever = Retriever(store, self.index, self.embedding, rerank=rerank)
+
+    def __repr__(self) -> str:
+        where = ":memory:" if self.path is None else str(self.path)
+        return f"MemoryManager({where!r}{', closed' if self._closed else ''})"
+
+    def _selection(
+        self,
+        whose: Mapping[str, object],
+        filters: Mapping[str, Any] | None,
+        *,
+        kinds: Sequence[str] | None = None,
+        url: str | None = None,
+        session: str | None = None,
+        since: Instant = None,
+        until: Instant = None,
+        as_of: Instant = None,
+    ) -> Selection:
+        scope, where = scope_and_filter(whose, filters)
+        if kinds is not None:
+            kinds = require_items(kinds, "kinds", "kinds")
+        return Selection(
+            reader=scope,
+            where=where,
+            kinds=None if kinds is None else tuple(kinds),
+            source_url=url,
+            session=session,
+            since=instant(since, "since"),
+            until=instant(until, "until"),
+            as_of=instant(as_of, "as_of"),
+        )
+
+    def _settle(self, scope: Scope) -> None:
+        """Let the background finish what it holds of `scope`, which would come back otherwise."""
+        self.early_pages.settle()
+        if self._runtime is not None:
+            self._runtime.settle(scope)
+
+    def _page_taker(self) -> Callable[..., object]:
+        """What takes a page for the background, and all that it needs."""
+        return cast("MemoryManager", self).runtime.indexer.enqueue_page
+
+    def _judge_later(self, memories: Sequence[Memory]) -> None:
+        """Have new memories compared with what they may contradict."""
+        for scope in {one.scope for one in memories if may_state(one)}:
+            self.judge_later(scope)
+
+    def judge_later(self, scope: Scope) -> None:
+        """Have what is new of this owner compared with what it may contradict, in the background.
+
+        Nothing is done when the settings say so; asking twice is asking once.
+        """
+        if self.settings.judge_new and not self._closed:
+            worker = cast("MemoryManager", self).worker
+            worker.submit("judge", {}, scope=scope, key="judge")
+
+    def _forget(self) -> None:
+        self.index.forget()
+        self.embedding.forget()
+        if self._runtime is not None:
+            self._runtime.forget()
+
+    def _unlearn(self, scope: Scope, gone: Sequence[Memory], *, everything: bool = False) -> None:
+        """Take what will be erased out of what was learned, before the files are cleaned (P26)."""
+        from agentmem.living.predict import Predictions
+
+        if self._runtime is not None:
+            self._runtime.tiers.forget()
+            predictions = self._runtime.predictions
+        else:
+            predictions = Predictions(cast("MemoryManager", self))
+        predictions.forget(scope, gone, everything=everything)
+
+    @property
+    def telemetry_id(self) -> str:
+        """What spans call this memory: the name of its file, without its folder."""
+        return self.path.name if self.path is not None else "memory"
 
     def add(self, data: Addable, **said: Unpack[AddOptions]) -> AddResult:
         """Remember a text, messages, a document or a record; see the call for each."""
@@ -82,12 +198,8 @@ class Adding(Base):
 
         if isinstance(data, Record):
             return self.add_record(data, **options)
-        raise InvalidInput(
-            "data",
-            data,
-            "is nothing to remember",
-            remedy="Pass a str, messages, a Document, or a Fact, Episode, Pattern or Workflow.",
-        )
+        remedy = "Pass a str, messages, a Document, or a Fact, Episode, Pattern or Workflow."
+        raise InvalidInput("data", data, "is nothing to remember", remedy=remedy)
 
     def add_text(
         self,
@@ -107,19 +219,16 @@ class Adding(Base):
         another text under it raises `DuplicateRecord`.
         """
         maker = self._maker(whose, visibility, metadata)
-        source_url = PREFERENCES_URL if kind == "preference" else ""
         memory = from_text(
             maker,
             text,
             memory_id="" if id is None else require_something(id, "id"),
             kind=kind,
             importance=importance,
-            source_url=source_url,
+            source_url=PREFERENCES_URL if kind == "preference" else "",
         )
-        if id is None:
-            result = self._put_new(maker, [memory], same="text")
-        else:
-            result = self._put_named(memory)
+        new = id is None
+        result = self._put_new(maker, [memory], same="text") if new else self._put_named(memory)
         from agentmem.text.detect import in_first_person
 
         own = kind == "fact" and visibility == "private" and not result.unchanged
@@ -143,25 +252,18 @@ class Adding(Base):
         from agentmem.living.facts import Record, to_memory_fields
 
         if not isinstance(record, Record):
-            raise InvalidInput(
-                "record", record, "is no record",
-                remedy="Pass a Fact, Episode, Pattern or Workflow.",
-            )  # fmt: skip
+            remedy = "Pass a Fact, Episode, Pattern or Workflow."
+            raise InvalidInput("record", record, "is no record", remedy=remedy)
         fields = to_memory_fields(record)
         if not fields.title.strip():
-            raise InvalidInput(
-                "record", record, "has no name", remedy="Give its key, title or trigger."
-            )
+            remedy = "Give its key, title or trigger."
+            raise InvalidInput("record", record, "has no name", remedy=remedy)
         told = {**require_mapping(metadata, "metadata"), **fields.metadata}
         maker = self._maker(whose, visibility, told)
         memory = from_text(
             maker, fields.text, kind=fields.kind, title=fields.title, importance=importance
         )
-        return self._put_new(
-            maker,
-            [memory],
-            same="record",
-        )
+        return self._put_new(maker, [memory], same="record")
 
     def add_messages(
         self,
@@ -194,12 +296,10 @@ class Adding(Base):
         own = (scope.user_id, "user", "")
         said = [m for m in memories if m.origin == "user" and m.speaker in own]
         if said and scope.user_id is not None:
-            preferences = cast("MemoryManager", self).preferences
             ordered = sorted(said, key=lambda memory: memory.created_at)
-            preferences.listen(
-                [{"role": "user", "content": memory.text} for memory in ordered],
-                user_id=scope.user_id,
-                project_id=scope.project_id,
+            messages = [{"role": "user", "content": memory.text} for memory in ordered]
+            cast("MemoryManager", self).preferences.listen(
+                messages, user_id=scope.user_id, project_id=scope.project_id
             )
 
     def add_document(
@@ -259,13 +359,7 @@ class Adding(Base):
             metadata=metadata,
         )
 
-    def _put_new(
-        self,
-        maker: Maker,
-        memories: Sequence[Memory],
-        *,
-        same: Sameness,
-    ) -> AddResult:
+    def _put_new(self, maker: Maker, memories: Sequence[Memory], *, same: Sameness) -> AddResult:
         known = self._known(maker.scope, memories)
         unknown, ids = split_new([Entry(memory=m) for m in memories], known, same)
         added, degradations = self._put([entry.memory for entry in unknown], same=same)
@@ -312,11 +406,11 @@ class Adding(Base):
         """
         if not memories:
             return {}, ()
+        ids = tuple(memory.id for memory in memories)
         with span("create_memory", store_id=self.telemetry_id) as told:
             entries = self._entries(memories)
             if same is None:
                 self.store.put(entries)
-                ids = tuple(memory.id for memory in memories)
             else:
                 ids = self.store.put_new(entries, same=same)
             told.found(len(entries))
@@ -374,14 +468,6 @@ class Adding(Base):
         problem = self.embedding.embed_rest()
         return (f"not embedded yet: {problem}",) if problem else ()
 
-
-# ----------------------------------------------------------------------------
-# Change, supersede, delete and erase what is remembered.
-
-
-class Changing(Adding):
-    """The calls that change and remove."""
-
     def update(
         self,
         memory_id: str,
@@ -405,22 +491,10 @@ class Changing(Adding):
         require_text(memory_id, "memory_id")
         if metadata is not None:
             require_mapping(metadata, "metadata")
-        changes: dict[str, Any] = {
-            name: value
-            for name, value in (
-                ("metadata", metadata), ("importance", importance), ("title", title),
-                ("origin", origin),
-            )
-            if value is not None
-        }  # fmt: skip
+        said = {"metadata": metadata, "importance": importance, "title": title, "origin": origin}
+        changes: dict[str, Any] = {name: one for name, one in said.items() if one is not None}
         if text is not None:
-            changes |= {
-                "text": require_something(text),
-                "content_hash": content_hash(text),
-                "summary": None,
-                "compressed": None,
-                "index": None,
-            }
+            changes |= _saying(text)
         with span("update_memory", store_id=self.telemetry_id, record_id=memory_id):
             new = self._changed(scope, memory_id, changes)
         if text is not None:
@@ -442,15 +516,11 @@ class Changing(Adding):
         old = self.store.get(scope, require_text(memory_id, "memory_id"))
         new = replace(
             old,
+            **_saying(text),
             id=self.ids.new(),
-            text=require_something(text),
-            content_hash=content_hash(text),
             created_at=now,
             valid_from=now,
             valid_to=None,
-            summary=None,
-            compressed=None,
-            index=None,
             supersedes=old.id,
             superseded_by=None,
         )
@@ -513,6 +583,12 @@ class Changing(Adding):
             told.found(len(receipt.ids))
         self._forget()
         return receipt
+
+
+def _saying(text: str) -> dict[str, Any]:
+    """What changes in a memory that says something else: what was made of its text goes."""
+    said = {"text": require_something(text), "content_hash": content_hash(text)}
+    return {**said, "summary": None, "compressed": None, "index": None}
 
 
 def _ids(memory_id: str | Sequence[str]) -> list[str]:

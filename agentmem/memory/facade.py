@@ -8,10 +8,8 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from agentmem.living.preferences import PreferenceStore
-from agentmem.memory.living import Living
 from agentmem.memory.manager import MemoryManager
-from agentmem.memory.sources import Sources
-from agentmem.memory.upkeep import MemoryUpkeep
+from agentmem.memory.parts import Living, MemoryUpkeep, Sources
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -31,10 +31,8 @@ from agentmem.living.predict import Signal, SignalKind
 from agentmem.living.preferences import Preference, PreferenceStore
 from agentmem.living.settle import Contradiction, Resolution, Resolved
 from agentmem.living.tiers import Prefetched
-from agentmem.memory.living import Living
 from agentmem.memory.manager import MemoryManager
-from agentmem.memory.sources import Sources
-from agentmem.memory.upkeep import MemoryUpkeep
+from agentmem.memory.parts import Living, MemoryUpkeep, Sources
 from agentmem.prompt.snapshot import Snapshot
 from agentmem.search.results import AddResult, Memories, SearchResults
 from agentmem.server.http import read_json, say

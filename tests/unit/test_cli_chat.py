@@ -16,7 +16,6 @@ import pytest
 import agentmem
 from agentmem.cli.chat import Talk
 from agentmem.cli.common import Screen
-from agentmem.cli.running import Stoppable
 from agentmem.inspector.layout import Pen
 from agentmem.memory.manager import MemoryManager
 from tests.unit.cli_running import Cli, Terminal, start
@@ -49,8 +48,8 @@ def complained(at: Screen) -> str:
     return at.err.getvalue()
 
 
-def talk_to(memory: MemoryManager, model: Any, at: Screen, runner: Stoppable) -> Talk:
-    return Talk(memory, at, runner, model=model, whose={"user_id": "alice"})
+def talk_to(memory: MemoryManager, model: Any, at: Screen, runner: asyncio.Runner) -> Talk:
+    return Talk(memory=memory, at=at, runner=runner, model=model, whose={"user_id": "alice"})
 
 
 def chunk(text: str) -> dict[str, Any]:
@@ -187,7 +186,7 @@ def test_what_is_forgotten_leaves_the_conversation_too(memory: MemoryManager) ->
         return "On Tuesday, I was told."
 
     at = screen()
-    with Stoppable() as runner:
+    with asyncio.Runner() as runner:
         talk = talk_to(memory, model, at, runner)
         for line in ("When is the alpha launch?", "Really?", f"/forget {memory_id}", "Hm?"):
             talk.hear(line)
@@ -216,7 +215,7 @@ def test_forget_after_a_failed_turn_takes_the_one_before_it(memory: MemoryManage
         return "Noted."
 
     at = screen()
-    with Stoppable() as runner:
+    with asyncio.Runner() as runner:
         talk = talk_to(memory, model, at, runner)
         for line in ("I like tabs", "break", "/forget"):
             talk.hear(line)
@@ -254,7 +253,7 @@ def test_an_answer_streams_and_the_next_turn_knows_the_first(memory: MemoryManag
         return pieces()
 
     at = screen()
-    with Stoppable() as runner:
+    with asyncio.Runner() as runner:
         talk = talk_to(memory, model, at, runner)
         assert talk.hear("hi")
         assert talk.hear("and again")
@@ -275,7 +274,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_conversation(memory: MemoryManager)
         return pieces()
 
     at = screen()
-    with Stoppable() as runner:
+    with asyncio.Runner() as runner:
         talk = talk_to(memory, model, at, runner)
         assert talk.hear("hi")
         assert talk.stopped
@@ -291,7 +290,7 @@ def test_a_model_that_raises_is_named_and_the_conversation_goes_on(memory: Memor
         raise ConnectionError("no\x1b[2J route")
 
     at = screen()
-    with Stoppable() as runner:
+    with asyncio.Runner() as runner:
         assert talk_to(memory, model, at, runner).hear("hi")
     assert "Error: ConnectionError: no route" in complained(at)
 
@@ -363,8 +362,10 @@ def test_forget_leaves_what_the_user_says_elsewhere(memory: MemoryManager) -> No
     def model(messages: Any) -> str:
         return "The dragonfly module needs a new owner by the end of next week."
 
-    with Stoppable() as runner:
-        talk = Talk(memory, screen(), runner, model=model, whose={"user_id": "ann"})
+    with asyncio.Runner() as runner:
+        talk = Talk(
+            memory=memory, at=screen(), runner=runner, model=model, whose={"user_id": "ann"}
+        )
         talk.hear("Who owns  the dragonfly module?")
         with memory.turn([{"role": "user", "content": "Said elsewhere."}], user_id="ann") as turn:
             turn.done("And answered there, by another model in another window.")
