@@ -435,16 +435,7 @@ def words_argument(
     )
 
 
-id_argument = argument(
-    "id", metavar="ID", help="A whole id, or its first or last 4 characters or more."
-)
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-kind_option = click.option(
-    "--kind", metavar="KIND", multiple=True, help="Only this kind; may be given several times."
-)
-metadata_option = click.option(
-    "--metadata", metavar="KEY=VALUE", multiple=True, help="A field; may be given several times."
-)
 model_option = click.option(
     "--model",
     "-m",

@@ -391,10 +391,8 @@ def resolve(at: CommandRun, id: str, resolution: str, **said: str) -> None:  # n
 
     how = resolution.replace("-", "_").lower()
     if how not in get_args(Resolution):
-        raise InvalidInput(
-            "HOW", resolution, "is no resolution",
-            remedy=f"Use one of: {', '.join(get_args(Resolution))}.",
-        )  # fmt: skip
+        remedy = f"Use one of: {', '.join(get_args(Resolution))}."
+        raise InvalidInput("HOW", resolution, "is no resolution", remedy=remedy)
     with at.memory() as memory:
         done = memory.living.resolve(id, cast("Resolution", how), **said, **at.whose)
     written = {**done.contradiction.to_dict(), "journal_id": done.journal_id}
@@ -431,19 +429,16 @@ def merge(at: CommandRun, a: str, b: str) -> None:
         with open_store(a, embedder=None) as memory:
             report = memory.upkeep.merge_from(b)
     elif any(files):
-        missing = b if files[0] else a
-        raise InvalidInput(
-            "B" if files[0] else "A", missing, "is no store's file, and the other one is",
-            remedy="Name two stores that are there, or two users of --store.",
-        )  # fmt: skip
+        name, missing = ("B", b) if files[0] else ("A", a)
+        remedy = "Name two stores that are there, or two users of --store."
+        raise InvalidInput(name, missing, "is no store's file, and the other one is", remedy=remedy)
     else:
         with at.memory() as memory:
             known = {scope.user_id for scope in memory.store.upkeep.owners()}
             if b not in known:
-                raise InvalidInput(
-                    "B", b, "is neither a store nor a user with memories",
-                    remedy="Name two files, or two users of --store.",
-                )  # fmt: skip
+                problem = "is neither a store nor a user with memories"
+                remedy = "Name two files, or two users of --store."
+                raise InvalidInput("B", b, problem, remedy=remedy)
             report = memory.upkeep.merge_from(user_id=b, into=a)
     counts = (
         f"Added: {report.added:,}. There already: {report.same:,}. Renamed: {report.renamed:,}. "

@@ -21,9 +21,6 @@ from agentmem.cli.common import (
     Screen,
     argument,
     did_you_mean,
-    id_argument,
-    kind_option,
-    metadata_option,
     one_line,
     read_pairs,
     read_text,
@@ -44,6 +41,17 @@ if TYPE_CHECKING:
 
 KINDS = ("fact", "episode", "task", "workflow", "pattern", "message", "page", "preference")
 """The kinds that mean something here; any other word may be one too."""
+
+
+id_argument = argument(
+    "id", metavar="ID", help="A whole id, or its first or last 4 characters or more."
+)
+kind_option = click.option(
+    "--kind", metavar="KIND", multiple=True, help="Only this kind; may be given several times."
+)
+metadata_option = click.option(
+    "--metadata", metavar="KEY=VALUE", multiple=True, help="A field; may be given several times."
+)
 
 
 @words_argument()

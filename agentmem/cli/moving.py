@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -97,7 +97,7 @@ def import_(
     source: Source,
     dry_run: bool,
     skip_bad_lines: bool,
-    **how: bool,
+    **how: Any,
 ) -> None:
     """Add memories that `export` wrote, or that another program exported.
 

@@ -105,11 +105,8 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
             raise InvalidInput(
                 "path", str(path), "names no file", remedy="Name the store's own file."
             )
-    return MemoryManager(
-        SqliteStore(file or IN_MEMORY, durability=checked.durability),
-        path=file,
-        **shared,
-    )
+    kept = SqliteStore(file or IN_MEMORY, durability=checked.durability)
+    return MemoryManager(kept, path=file, **shared)
 
 
 def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str] | None = None) -> Restored:
@@ -129,13 +126,10 @@ def _usable(embedder: Embedder | None) -> Embedder | None:
     """`embedder`, if it can be asked; its model is not loaded to find out."""
     asked = ("embed_documents", "embed_query")
     if embedder is not None and not all(callable(getattr(embedder, a, None)) for a in asked):
-        raise InvalidInput(
-            "embedder", embedder, "is no embedder",
-            remedy=f"Pass a name, or an object with id, {' and '.join(asked)}.",
-        )  # fmt: skip
-    if embedder is not None and not isinstance(getattr(embedder, "id", None), EmbedderId):
-        raise InvalidInput(
-            "embedder.id", getattr(embedder, "id", None), "is no EmbedderId",
-            remedy='Write id = EmbedderId(name="mine", version="1", dimensions=384).',
-        )  # fmt: skip
+        remedy = f"Pass a name, or an object with id, {' and '.join(asked)}."
+        raise InvalidInput("embedder", embedder, "is no embedder", remedy=remedy)
+    named = getattr(embedder, "id", None)
+    if embedder is not None and not isinstance(named, EmbedderId):
+        remedy = 'Write id = EmbedderId(name="mine", version="1", dimensions=384).'
+        raise InvalidInput("embedder.id", named, "is no EmbedderId", remedy=remedy)
     return embedder

@@ -399,10 +399,9 @@ class MemoryUpkeep(Part):
         from agentmem.sources.imports.load import import_ours
 
         if as_exported and (own_words or any(whose.values())):
-            raise InvalidInput(
-                "as_exported", True, "keeps every owner and kind as they are in the file",
-                remedy="Leave the name and own_words out, or as_exported.",
-            )  # fmt: skip
+            problem = "keeps every owner and kind as they are in the file"
+            remedy = "Leave the name and own_words out, or as_exported."
+            raise InvalidInput("as_exported", True, problem, remedy=remedy)
         return import_ours(
             self._memory,
             path,
