@@ -35,10 +35,10 @@ _PATHS = re.compile(
 
 def render() -> str:
     """The page."""
-    from agentmem.memory import living, sources, upkeep
+    from agentmem.memory import parts as of
 
     found = {name: getattr(agentmem, name) for name in agentmem.__all__}
-    parts = dict(zip(PARTS, (upkeep.MemoryUpkeep, sources.Sources, living.Living), strict=True))
+    parts = dict(zip(PARTS, (of.MemoryUpkeep, of.Sources, of.Living), strict=True))
     lines = [INTRODUCTION]
     for name, value in sorted({**found, **parts}.items(), key=lambda one: one[0].lower()):
         shown = f"memory.{name.lower()}" if name in parts else name

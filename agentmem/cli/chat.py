@@ -315,7 +315,7 @@ class Talk:
         self.name = self.model if isinstance(self.model, str) else "a callable"
         system = {"role": "system", "content": self.system}
         self._start: tuple[Any, ...] = (system,) if self.system else ()
-        self._messages = self._start
+        self._messages: tuple[Any, ...] = self._start
         self._said: list[_Turn] = []
         learn = LearnConfig(auto_index=self.remembers, preferences=self.remembers)
         self._config = LoopConfig(learn=learn)

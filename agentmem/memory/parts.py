@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     Signals = Sequence[Signal | tuple[str, str]]
 
 
-class Part:
+class ManagerPart:
     """Calls of a memory under a name of their own."""
 
     def __init__(self, memory: MemoryManager) -> None:
         self._memory = memory
 
 
-class Living(Part):
+class Living(ManagerPart):
     """The calls that keep a memory in order: `memory.living`."""
 
     def learn(
@@ -250,7 +250,7 @@ LIMIT_BYTES = 20_000_000
 """Larger files are refused unless the caller allows more."""
 
 
-class Sources(Part):
+class Sources(ManagerPart):
     """The calls that remember pages, files and addresses: `memory.sources`."""
 
     def index_page(
@@ -337,7 +337,7 @@ class Sources(Part):
 # Keep a memory healthy and move it: counts, checks, copies, exports, imports and merges.
 
 
-class MemoryUpkeep(Part):
+class MemoryUpkeep(ManagerPart):
     """The calls that look after a memory as a whole: `memory.upkeep`."""
 
     def get_stats(self, **whose: Unpack[Whose]) -> Stats:
