@@ -460,15 +460,10 @@ class Command(click.Command):
     def _as_typed(self, error: InvalidInput) -> str:
         """What the error says, of the flag that was typed and not of a parameter in Python."""
         flags = {
-            str(param.name): max(param.opts, key=len)
-            for param in self.params
-            if isinstance(param, click.Option)
+            str(p.name): max(p.opts, key=len) for p in self.params if isinstance(p, click.Option)
         }
-        flags |= {f"{name}_id": flags[name] for name in _OWNERS if name in flags}
-        for name, said in _SAID_OTHERWISE.items():
-            if said in flags:
-                flags.setdefault(name, flags[said])
-        flag = flags.get(error.name)
+        said = (error.name, error.name.removesuffix("_id"), _SAID_OTHERWISE.get(error.name, ""))
+        flag = next((flags[name] for name in said if name in flags), None)
         if flag is None or not error.message.startswith(f"{error.name} "):
             return error.message
         return flag + error.message[len(error.name) :]

@@ -63,24 +63,19 @@ def index(
             "--title" if title else "--url", title or url, "is for stdin", remedy="Leave it out."
         )
     if stdin:
-        show_page(at, index_stdin(at, url=url, title=title))
+        from agentmem.base.types import content_hash
+
+        content = sys.stdin.buffer.read()  # without an address it gets one from its content
+        url = url or "stdin:" + content_hash(content.decode("utf-8", "replace"))[:16]
+        with at.memory() as memory:
+            found = memory.sources.index_page(content, url, title, **at.whose)
+        show_page(at, found)
     elif _URL.match(what):
         with at.memory() as memory, steps(at, f"fetching {one_line(what)}"):
             found = memory.sources.index_url(what, allow_private=allow_private, **at.whose)
         show_page(at, found)
     else:
         show_folder(at, index_folder(at, what, prune=prune))
-
-
-def index_stdin(at: CommandRun, *, url: str, title: str) -> IndexingResult:
-    """Remember what is piped in; without an address it gets one from its content."""
-    from agentmem.base.types import content_hash
-
-    content = sys.stdin.buffer.read()
-    if not url:
-        url = "stdin:" + content_hash(content.decode("utf-8", "replace"))[:16]
-    with at.memory() as memory:
-        return memory.sources.index_page(content, url, title, **at.whose)
 
 
 def index_folder(at: CommandRun, path: str, *, prune: bool) -> FolderReport:
@@ -133,20 +128,15 @@ def show_folder(at: Screen, report: FolderReport) -> None:
         for name, left in (("failed", report.failed), ("skipped", report.skipped)):
             if len(left) > SHOWN and (at.on_terminal or name == "failed"):
                 at.note(f"and {len(left) - SHOWN:,} more {name}; --json lists all")
-        show_gone(at, report)
+        gone = len(report.vanished)
+        are, them = ("is", "it") if gone == 1 else ("are", "them")
+        if report.pruned:
+            pruned = chunks(report.pruned).strip("()")
+            at.print(f"Forgotten: {pruned} of {many(gone, 'file')} that {are} gone")
+        elif gone:
+            at.note(f"{many(gone, 'file')} {are} gone since; --prune forgets {them}.")
     if report.failed:
         raise click.exceptions.Exit(FAILED)
-
-
-def show_gone(at: Screen, report: FolderReport) -> None:
-    """Print which files are no longer there, and whether their chunks are."""
-    gone = len(report.vanished)
-    are, them = ("is", "it") if gone == 1 else ("are", "them")
-    if report.pruned:
-        pruned = chunks(report.pruned).strip("()")
-        at.print(f"Forgotten: {pruned} of {many(gone, 'file')} that {are} gone")
-    elif gone:
-        at.note(f"{many(gone, 'file')} {are} gone since; --prune forgets {them}.")
 
 
 def chunks(count: int) -> str:

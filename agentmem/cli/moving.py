@@ -66,9 +66,10 @@ def export(at: CommandRun, file: str, *, vectors: bool, yes: bool) -> None:
                 raise IncompleteExport("stdout", exported=error.exported, missing=missing) from None
             copy_to_stdout(at, path)
         return
-    target = Path(file)
-    check_target(at, target)
-    if replaces(target):
+    target, store = Path(file), at.path
+    if store is not None and target.exists() and store.exists() and target.samefile(store):
+        raise InvalidInput("FILE", str(target), "is the store itself", remedy="Name another.")
+    if target.exists() and not (target.is_fifo() or target.is_char_device()):  # nor a terminal
         at.confirm(f"{one_line(file)} exists. Replace it?", yes=yes)
     with at.memory() as memory:
         count = memory.upkeep.export_jsonl(target, vectors=vectors, **at.whose)
@@ -272,18 +273,6 @@ def embed(at: Screen, memory: MemoryManager) -> None:
     """Make the vectors that an import left out, with a bar where it can be seen."""
     with bar(at, "embedding") as move:
         memory.upkeep.reembed(progress=move)
-
-
-def check_target(at: CommandRun, target: Path) -> None:
-    """Refuse to write an export over the store itself."""
-    store = at.path
-    if store is not None and target.exists() and store.exists() and target.samefile(store):
-        raise InvalidInput("FILE", str(target), "is the store itself", remedy="Name another.")
-
-
-def replaces(target: Path) -> bool:
-    """Whether writing `target` loses what is there, as it does not in a pipe or a terminal."""
-    return target.exists() and not (target.is_fifo() or target.is_char_device())
 
 
 @contextmanager

@@ -337,16 +337,14 @@ def _outcome_line(snapshot: Snapshot) -> str:
         return "no response yet"
     if outcome.error:
         return f"failed: {_line(outcome.error)}"
-    said = []
-    if outcome.completion_tokens is not None:
-        said.append(f"{outcome.completion_tokens:,} tokens out")
-    if outcome.prompt_tokens is not None:
-        said.append(f"{outcome.prompt_tokens:,} in")
-    if outcome.total_tokens is not None and outcome.completion_tokens is None:
-        said.append(f"{outcome.total_tokens:,} tokens")
-    if outcome.duration_ms is not None:
-        said.append(f"{outcome.duration_ms / 1000:.2f} s")
-    return ", ".join(said) or "answered"
+    spent, out = outcome.duration_ms, outcome.completion_tokens
+    facts = (
+        (out, "{:,} tokens out"),
+        (outcome.prompt_tokens, "{:,} in"),
+        (outcome.total_tokens if out is None else None, "{:,} tokens"),
+        (None if spent is None else spent / 1000, "{:.2f} s"),
+    )
+    return ", ".join(said.format(one) for one, said in facts if one is not None) or "answered"
 
 
 def _status(status: MemoryStatus, pen: Pen) -> str:

@@ -289,7 +289,8 @@ def replay(
         changes=tuple(
             FateChange(before=before, after=after)
             for before, after in zip(snapshot.looked_at, looked_at, strict=True)
-            if before.decision != after.decision or _cut_otherwise(before, after)
+            if before.decision != after.decision
+            or (after.decision == "cut" and before.tokens != after.tokens)
         ),
         knowledge_tokens=tokens,
         notes=_notes(snapshot, settings),
@@ -389,10 +390,6 @@ def _replay_profile(
 
 def _dropped(looked: Looked, reason: str) -> Looked:
     return replace(looked, decision="dropped", reason=reason)
-
-
-def _cut_otherwise(before: Looked, after: Looked) -> bool:
-    return before.decision == after.decision == "cut" and before.tokens != after.tokens
 
 
 def _setting(snapshot: Snapshot, name: str) -> int | float:

@@ -102,7 +102,7 @@ class Keeper:
         self.path = path
         self._runtime: Runtime | None = None
         self.under_way = UnderWay()
-        self.early_pages = Early(self._page_taker)
+        self.early_pages = Early(lambda: cast("MemoryManager", self).runtime.indexer.enqueue_page)
         self.clock = clock or SystemClock()
         self.ids = Ids(self.clock)
         self._retriever = Retriever(store, self.index, self.embedding, rerank=rerank)
@@ -117,35 +117,17 @@ class Keeper:
         filters: Mapping[str, Any] | None,
         *,
         kinds: Sequence[str] | None = None,
-        url: str | None = None,
-        session: str | None = None,
-        since: Instant = None,
-        until: Instant = None,
         as_of: Instant = None,
     ) -> Selection:
         scope, where = scope_and_filter(whose, filters)
-        if kinds is not None:
-            kinds = require_items(kinds, "kinds", "kinds")
-        return Selection(
-            reader=scope,
-            where=where,
-            kinds=None if kinds is None else tuple(kinds),
-            source_url=url,
-            session=session,
-            since=instant(since, "since"),
-            until=instant(until, "until"),
-            as_of=instant(as_of, "as_of"),
-        )
+        kept = None if kinds is None else tuple(require_items(kinds, "kinds", "kinds"))
+        return Selection(reader=scope, where=where, kinds=kept, as_of=instant(as_of, "as_of"))
 
     def _settle(self, scope: Scope) -> None:
         """Let the background finish what it holds of `scope`, which would come back otherwise."""
         self.early_pages.settle()
         if self._runtime is not None:
             self._runtime.settle(scope)
-
-    def _page_taker(self) -> Callable[..., object]:
-        """What takes a page for the background, and all that it needs."""
-        return cast("MemoryManager", self).runtime.indexer.enqueue_page
 
     def _judge_later(self, memories: Sequence[Memory]) -> None:
         """Have new memories compared with what they may contradict."""

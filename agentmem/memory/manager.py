@@ -20,7 +20,7 @@ from agentmem.base.telemetry import span
 from agentmem.base.types import Memory, ScopeLike, Whose
 from agentmem.memory.adding import Keeper
 from agentmem.memory.parts import Living, MemoryUpkeep, Sources
-from agentmem.search.intake import Instant, read_scope, scope_of
+from agentmem.search.intake import Instant, instant, read_scope, scope_of
 from agentmem.search.results import Memories, SearchResults
 from agentmem.search.retriever import Request
 from agentmem.stores.values import Version
@@ -102,19 +102,16 @@ class MemoryManager(Keeper):
         """
         if top_k is not None and limit is not None:
             raise InvalidInput("limit", limit, "is top_k said twice", remedy="Give one of them.")
-        wanted = top_k if top_k is not None else limit
+        wanted = limit if top_k is None else top_k
         usual = self.settings.recall
         request = Request(
             query=query,
-            selection=self._selection(
-                whose,
-                filters,
-                kinds=kinds,
-                url=url,
+            selection=replace(
+                self._selection(whose, filters, kinds=kinds, as_of=as_of),
+                source_url=url,
                 session=session,
-                since=since,
-                until=until,
-                as_of=as_of,
+                since=instant(since, "since"),
+                until=instant(until, "until"),
             ),
             top_k=usual.search_top_k if wanted is None else wanted,
             threshold=usual.similarity_threshold if threshold is None else threshold,
@@ -127,11 +124,10 @@ class MemoryManager(Keeper):
         )
         with span("search_memory", query=query, store_id=self.telemetry_id) as told:
             found = self._retriever.search(request)
+            shown = found if told.wants_records else ()
             told.found(
                 len(found),
-                [{"id": h.memory.id, "score": h.score, "content": h.memory.text} for h in found]
-                if told.wants_records
-                else (),
+                [{"id": h.memory.id, "score": h.score, "content": h.memory.text} for h in shown],
             )
         return found
 
