@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import Stemmer
 
@@ -57,7 +57,9 @@ _VERBS = frozenset[str]().union(
 )  # fmt: skip
 
 
-def _stem_word(word: str) -> str:
+@lru_cache(maxsize=1 << 16)
+def stem_word(word: str) -> str:
+    """The stem of a lower-case `word`, synonyms kept apart."""
     # A stemmer keeps state and may not be shared by threads; a new one costs a microsecond.
     return str(Stemmer.Stemmer("english", 0).stemWord(word)) if word.isalpha() else word
 
@@ -71,20 +73,14 @@ def _groups(name: str) -> Iterator[list[str]]:
 _CANONICAL: dict[str, str] = {}
 for _group in _groups("synonyms"):
     for _word in _group:
-        _CANONICAL.setdefault(_stem_word(_word), _stem_word(_group[0]))
+        _CANONICAL.setdefault(stem_word(_word), stem_word(_group[0]))
 
 
 @lru_cache(maxsize=1 << 16)
 def canonical(word: str) -> str:
     """The stem that all forms and listed synonyms of a lower-case `word` share."""
-    stem = _stem_word(word)
+    stem = stem_word(word)
     return _CANONICAL.get(stem, stem)
-
-
-@lru_cache(maxsize=1 << 16)
-def stem_word(word: str) -> str:
-    """The stem of a lower-case `word`, synonyms kept apart."""
-    return _stem_word(word)
 
 
 def same_stem(one: str, other: str) -> bool:
@@ -103,7 +99,7 @@ _OPPOSITES: set[tuple[str, str]] = {
     (form(one), form(other))
     for pair in _groups("opposites")
     for both in (pair, pair[::-1])
-    for form in (_stem_word, canonical)
+    for form in (stem_word, canonical)
     for one, other in zip(*map(_compared, both), strict=True)
 }
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "non-")
@@ -114,10 +110,6 @@ def opposite(one: str, other: str) -> bool:
     """Whether two stems are opposites, listed or made with un-, in-, dis-, non-, -less."""
     if (one, other) in _OPPOSITES:
         return True
-    left, dash, end = one.partition("-")
-    right, other_dash, other_end = other.partition("-")
-    if dash and other_dash:
-        return end == other_end and opposite(_stem_word(left), _stem_word(right))
     short, long = sorted((one, other), key=len)
     if len(short) < 4:
         return False
@@ -126,14 +118,10 @@ def opposite(one: str, other: str) -> bool:
     )
 
 
-SORTS: dict[str, str] = {}
+SORTS: dict[str, str] = {
+    name: sort for sort, names in reversed(_TABLES["sorts"].items()) for name in names.split()
+}
 """Lower-case name → its sort, of which people often have one at a time: databases, editors."""
-_sort = ""
-for _line in _TABLES["sorts"]:
-    _name, _colon, _names = _line.partition(":")
-    _sort = _name if _colon else _sort
-    for _word in (_names or _line).split():
-        SORTS.setdefault(_word, _sort)
 
 EXCLUSIVE = frozenset(SORTS.values()) - {"language", "runtime", "color", "browser", "os", "shell"}
 """Sorts of which one name excludes another when the same people say they use it."""
@@ -661,7 +649,6 @@ _BEFORE_A_NAME = WORDS.copulas | WORDS.negators | WORDS.adverbs
 MAX_CLAUSES = 24
 MAX_CHARACTERS = 8_000
 """Of a longer text the beginning is read: a statement is a sentence or a few."""
-_FEW_WORDS = 2
 
 
 class StatementReading(NamedTuple):
@@ -684,8 +671,6 @@ def read_statement(text: str) -> StatementReading:
     words = {word for clause in clauses for word in clause.bag}
     for clause in clauses:  # what relates a clause beside its words, in a form that no word has
         words |= {f" {topic}" for topic in clause.topics}
-        if clause.person and len(clause.bag) <= _FEW_WORDS:
-            words.add(f" {clause.person}")  # "I'm left-handed": hardly a word to share
     return StatementReading(tuple(clauses), frozenset(words))
 
 
@@ -1062,7 +1047,7 @@ def judge_readings(
     if not keyed and first_reading.words.isdisjoint(second_reading.words):
         return UNRELATED
     found, related = _surest(first, first_reading, second, second_reading, keyed=keyed)
-    if found is not None and (keyed or probability(found.features) >= _veto()[2]):
+    if found is not None and (keyed or probability(found.features) >= _veto()["least"]):
         return found.verdict
     return NONE if related else UNRELATED
 
@@ -1071,7 +1056,7 @@ class ClauseFinding(NamedTuple):
     """What the rules find in two clauses, and what the veto looks at."""
 
     verdict: Verdict
-    features: tuple[float, ...]
+    features: dict[str, float]
 
 
 def find_unvetoed(first: str, second: str) -> ClauseFinding | None:
@@ -1097,8 +1082,7 @@ def _surest(
             if not (ours.asserted and theirs.asserted):
                 continue
             shared = len(ours.bag & theirs.bag)
-            far = ours.person != theirs.person or len(ours.bag) > _FEW_WORDS
-            if not keyed and not shared and far and ours.topics.isdisjoint(theirs.topics):
+            if not keyed and not shared and ours.topics.isdisjoint(theirs.topics):
                 continue
             related = related or 2 * shared >= min(len(ours.bag), len(theirs.bag))
             pair = _Pair(ours, theirs, keyed=keyed)
@@ -1139,46 +1123,37 @@ def _newer(
 # "Jon is working on a plan" and "Jon is working on his website" differ as two values of one
 # attribute do. The weights are fitted by `benchmarks/fit_conflicts.py`.
 
-FEATURES = (
-    "negation", "antonym", "typed", "name", "value",
-    "coverage", "extra", "extra_both", "shared", "same_verb", "copulas", "change", "long_value",
-)  # fmt: skip
-
 
 @cache
-def _veto() -> tuple[tuple[float, ...], float, float]:
-    """The weights of the features, the bias, and the least probability that counts."""
-    told = read_json("conflicts.json")
-    weights = tuple(float(told["weights"][name]) for name in FEATURES)
-    return weights, float(told["bias"]), float(told["least"])
+def _veto() -> dict[str, Any]:
+    """The `weights` of the features, the `bias`, and the `least` probability that counts."""
+    told: dict[str, Any] = read_json("conflicts.json")
+    return told
 
 
-def features_of(pair: _Pair, reason: Reason) -> tuple[float, ...]:
+def features_of(pair: _Pair, reason: Reason) -> dict[str, float]:
     """What the veto looks at, each about between 0 and 1; the same for both orders."""
     ours, theirs = pair.first, pair.second
     extra = sorted((len(pair.ours), len(pair.theirs)))
-    return (
-        float(reason == "negation"),
-        float(reason == "antonym"),
-        float(reason in ("number", "date", "version")),
-        float(reason == "name"),
-        float(reason == "value"),
-        pair.coverage,
-        min(extra[1], 6) / 6,
-        min(extra[0], 6) / 6,
-        min(len(pair.shared), 6) / 6,
-        float(bool(ours.verb) and ours.verb == theirs.verb),
-        (ours.copula + theirs.copula) / 2,
-        float(ours.change or theirs.change),
-        float(reason == "value" and extra[1] > 2),
-    )
+    return {
+        **{name: float(reason == name) for name in ("negation", "antonym", "name", "value")},
+        "typed": float(reason in ("number", "date", "version")),
+        "coverage": pair.coverage,
+        "extra": min(extra[1], 6) / 6,
+        "extra_both": min(extra[0], 6) / 6,
+        "shared": min(len(pair.shared), 6) / 6,
+        "same_verb": float(bool(ours.verb) and ours.verb == theirs.verb),
+        "copulas": (ours.copula + theirs.copula) / 2,
+        "change": float(ours.change or theirs.change),
+        "long_value": float(reason == "value" and extra[1] > 2),
+    }
 
 
-def probability(features: Sequence[float]) -> float:
+def probability(features: Mapping[str, float]) -> float:
     """How likely it is that two statements with these features contradict each other."""
-    weights, bias, _ = _veto()
-    total = bias + sum(w * f for w, f in zip(weights, features, strict=True))
-    return 1 / (1 + math.exp(-total))
+    weights = _veto()["weights"]
+    total = _veto()["bias"] + sum(weights[name] * value for name, value in features.items())
+    return float(1 / (1 + math.exp(-total)))
 
 
 def find_conflicts(
