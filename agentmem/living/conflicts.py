@@ -89,18 +89,11 @@ def same_stem(one: str, other: str) -> bool:
     return len(short) >= 5 and len(long) - len(short) <= 2 and long.startswith(short)
 
 
-def _compared(word: str) -> tuple[str, str]:
-    """The word and, for one that may be an adjective, its -er form: "cheap", "cheaper"."""
-    doubled = word + word[-1] if len(word) == 3 and word[1] in "aeiou" else word
-    return word, doubled + ("r" if word.endswith("e") else "er")
-
-
 _OPPOSITES: set[tuple[str, str]] = {
     (form(one), form(other))
     for pair in _groups("opposites")
-    for both in (pair, pair[::-1])
+    for one, other in (pair, pair[::-1])
     for form in (stem_word, canonical)
-    for one, other in zip(*map(_compared, both), strict=True)
 }
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "non-")
 
@@ -515,7 +508,6 @@ class _ClauseReader:
             possessive = lower not in ("it", "that", "there", "he", "she", "what", "let", "who")
         elif lower.endswith("n't"):
             into.negated = True
-            self._note_verb({"ca": "can", "wo": "will"}.get(lower[:-3], lower[:-3]), index)
             return index + 1
         lower = lower.split("'")[0].rstrip(".")
         if not into.person and not into.order:
@@ -527,18 +519,13 @@ class _ClauseReader:
             return index + 1
         if self._date_word(index, token, lower):
             return index + 1
-        counts = lower in ("a", "an") and self._at(index - 1) in _VERBS
-        if counts and UNITS.get(self._at(index + 1), ("",))[0] == "duration":
-            return self._amount(index, index, 1.0)  # "takes an hour"
         if (end := self._number_words(index)) is not None:
             return end
         if lower == "old" and into.values and into.values[-1].unit == "duration":
             return index + 1  # "34 years old" is an age
         into.change = into.change or lower in WORDS.change_words
-        if lower in WORDS.past and not (
-            lower == "used-to" and self._at(index - 1) in WORDS.copulas
-        ):
-            into.past = True
+        accustomed = lower == "used-to" and self._at(index - 1) in WORDS.copulas
+        into.past = into.past or (lower in WORDS.past and not accustomed)
         into.all = into.all or lower in WORDS.all
         into.few = into.few or (lower in WORDS.few and self._at(index - 1) != "a")
         if lower in WORDS.particles:
@@ -594,9 +581,7 @@ class _ClauseReader:
             self.owned = True
         if (sort := SORTS.get(lower)) is not None:
             into.sorts[word] = sort
-        for topic in (sort or lower, word):
-            if topic in EXCLUSIVE:
-                into.topics.add(topic)
+        into.topics |= {sort or lower, word} & EXCLUSIVE
 
     def _is_single(self) -> bool:
         if self.single_verb:
