@@ -862,8 +862,7 @@ def stated_decision(
     sentence = text[slice(*span)]
     if is_question(sentence) or is_spoken_by_other(sentence):
         return None, 1
-    read = _stated_decisions_read(sentence)
-    if read is None:
+    if (read := _stated_decisions_read(sentence)) is None:
         return None, 1
     what, reason, needs_reason = read
     end, used = span[1], 1
@@ -873,7 +872,8 @@ def stated_decision(
     what, reason = what.strip(TRIMMED), reason.strip(TRIMMED)
     if (needs_reason and not reason) or not _is_decision(what, reason):
         return None, 1
-    return decision_of(what, reason, text, (span[0], end)), used
+    made = episode_of(text, (span[0], end), what, reason=reason)
+    return made, used
 
 
 def _stated_decisions_read(sentence: str) -> tuple[str, str, bool] | None:
@@ -921,12 +921,9 @@ def _parted(what: str) -> tuple[str, str]:
 
 def _is_decision(what: str, reason: str) -> bool:
     """Whether the words name something that a later reader can understand."""
-    words = what.split()
-    if not words or P.no_decision.match(what) or P.pointing.search(what):
+    if not what.strip() or P.no_decision.match(what) or P.pointing.search(what):
         return False
-    if len(words) > 1:
-        return True
-    return bool(reason) or not what.islower()
+    return " " in what or bool(reason) or not what.islower()
 
 
 def title_of(text: str) -> str:
@@ -937,12 +934,19 @@ def title_of(text: str) -> str:
     return text[: cut if cut > TITLE_CHARACTERS // 2 else TITLE_CHARACTERS].rstrip(TRIMMED) + "…"
 
 
-def decision_of(what: str, reason: str, text: str, span: Span) -> StatedEpisode:
-    """What was decided in a part of a text, and why if that was said."""
-    start, end = span
-    told = text[start:end]
+def episode_of(
+    text: str, span: Span, title: str, *, reason: str = "", error: str = "", fix: str = ""
+) -> StatedEpisode:
+    """What a part of a text tells of: an error with its fix, else a decision."""
     return StatedEpisode(
-        title=title_of(what), narrative=told, reason=reason, sort="decision", start=start, end=end
+        title=title_of(title),
+        narrative=text[slice(*span)],
+        sort="error" if error else "decision",
+        reason=reason,
+        error=error,
+        fix=fix,
+        start=span[0],
+        end=span[1],
     )
 
 
@@ -973,25 +977,21 @@ def stated_fix(text: str, spans: Sequence[Span], place: int) -> tuple[StatedEpis
 
 def _in_one(sentence: str) -> tuple[str, str] | None:
     """An error and its fix in one sentence."""
-    for pattern in (P.fix_for, P.fixed_first, P.to_fix):
+    sure = (P.fix_for, P.fixed_first, P.to_fix)
+    for pattern in (*sure, P.fix_of, P.went_away, P.after, P.until):
         match = pattern.match(sentence)
-        if match is not None and not P.bare.match(match["error"]):
+        if match is None or P.bare.match(match["error"]):
+            continue
+        if pattern in sure or P.failed.search(match["error"]):
             return match["error"], match["fix"]
     for cut in P.within.finditer(sentence):
         before, after = sentence[: cut.start()], sentence[cut.end() :]
         if P.failed.search(before) and (fix := P.fix.match(after) or P.fixed_it.match(after)):
             return before, fix["fix"]
     fix = P.fix.search(sentence)
-    if fix is not None and P.failed.search(sentence[: fix.start()]):
-        before = sentence[: fix.start()].strip(TRIMMED)
-        return None if P.bare.match(before) else (before, fix["fix"])
-    for pattern in (P.fix_of, P.went_away, P.after, P.until):
-        match = pattern.match(sentence)
-        if match is None or P.bare.match(match["error"]):
-            continue
-        if P.failed.search(match["error"]):
-            return match["error"], match["fix"]
-    return None
+    before = sentence[: fix.start()].strip(TRIMMED) if fix else ""
+    told = fix is not None and P.failed.search(before) and not P.bare.match(before)
+    return (before, fix["fix"]) if fix and told else None
 
 
 def _made(text: str, span: Span, error: str, fix: str) -> StatedEpisode | None:
@@ -999,16 +999,7 @@ def _made(text: str, span: Span, error: str, fix: str) -> StatedEpisode | None:
     fix = P.fix_tail.sub("", P.fix_label.sub("", fix.strip(TRIMMED))).strip(TRIMMED)
     if not error or not fix or P.not_yet.search(fix):
         return None
-    return fix_of(error, fix, text, span)
-
-
-def fix_of(error: str, fix: str, text: str, span: Span) -> StatedEpisode:
-    """An error that a part of a text tells of, and what fixed it."""
-    start, end = span
-    told, title = text[start:end], title_of(error)
-    return StatedEpisode(
-        title=title, narrative=told, sort="error", error=error, fix=fix, start=start, end=end
-    )
+    return episode_of(text, span, error, error=error, fix=fix)
 
 
 LONGEST_SENTENCE = 600

@@ -34,10 +34,9 @@ from agentmem.living.facts import (
     StatedEpisode,
     W,
     clauses_of,
-    decision_of,
+    episode_of,
     extract,
     fact_key,
-    fix_of,
     is_asserted,
     key_words,
     normal_word,
@@ -427,11 +426,12 @@ def _stated(proposal: Proposal, turn: GroundTurn, span: Span) -> Statement | str
         if proposal.sort == "fact":
             return _fact(proposal, value, turn, span, sentences)
         if proposal.sort == "error":
-            return fix_of(value, _quoted(proposal.fix, said), turn.own, span)
+            fix = _quoted(proposal.fix, said)
+            return episode_of(turn.own, span, value, error=value, fix=fix)
         reason = _quoted(proposal.reason, said) if proposal.reason else ""
     except _Unsaid as unsaid:
         return str(unsaid)
-    return decision_of(value, reason, turn.own, span)
+    return episode_of(turn.own, span, value, reason=reason)
 
 
 def _fact(
@@ -701,9 +701,8 @@ class Learner:
         made = [one.memory for one in candidates]
         plain = [one for one in made if not key_of(one)]
         there = self._facts(scope, {key_of(one) for one in made} - {""})
-        if plain:
-            hashes = {one.content_hash for one in plain}
-            there += self._scan(scope, "content_hash", hashes, kinds={one.kind for one in plain})
+        hashes, kinds = {one.content_hash for one in plain}, {one.kind for one in plain}
+        there += self._scan(scope, "content_hash", hashes, kinds)
         return plan_learning(candidates, there)
 
     def _maker(self, scope: Scope) -> Maker:
@@ -711,10 +710,8 @@ class Learner:
         return Maker(scope=scope, visibility="private", now=now, new_ids=ids.take)
 
     def _facts(self, scope: Scope, keys: Collection[str]) -> list[Memory]:
-        """What is kept of these keys."""
-        if not keys:
-            return []
-        found = self._scan(scope, "title", keys, kinds=("fact",), forgotten=True)
+        """What is kept of these keys, forgotten or not."""
+        found = self._scan(scope, "title", keys, {"fact"}, forgotten=True)
         return [one for one in found if key_of(one) in keys]
 
     def _scan(
@@ -722,17 +719,15 @@ class Learner:
         scope: Scope,
         field: str,
         values: Collection[str],
-        kinds: Iterable[str],
+        kinds: Collection[str],
         *,
         forgotten: bool = False,
-    ) -> list[Memory]:
+    ) -> Sequence[Memory]:
+        if not values:
+            return ()
         where = Compare(field=field, operator="in", value=tuple(sorted(values)))
         selection = Selection(
-            reader=scope,
-            kinds=tuple(sorted(kinds)),
-            where=where,
-            superseded=True,
-            forgotten=forgotten,
+            reader=scope, kinds=tuple(kinds), where=where, superseded=True, forgotten=forgotten
         )
         return list(self._memory.store.scan(selection))
 
