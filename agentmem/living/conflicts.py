@@ -893,23 +893,15 @@ class _Pair:
     def _one_sort(self) -> bool:
         """Whether both sides name things of one sort of which people have one: two databases."""
         ours, theirs = self.first, self.second
-        colored = {"color"} if ours.copula and theirs.copula else set()
-        for our_word, sort in ours.sorts.items():
-            for their_word, other in theirs.sorts.items():
-                apart = our_word in self.ours and their_word in self.theirs
-                if sort == other and apart and sort in EXCLUSIVE | colored:
-                    our_rest = self.ours - {our_word, sort}
-                    their_rest = self.theirs - {their_word, sort}
-                    most = 3 if ours.change != theirs.change else 1
-                    return (
-                        not (our_rest and their_rest)
-                        and len(our_rest | their_rest) <= most
-                        and _in_value_place(ours, {our_word})
-                        and _in_value_place(theirs, {their_word})
-                        and not _other_thing(our_rest, ours)
-                        and not _other_thing(their_rest, theirs)
-                    )
-        return False
+        one_of = EXCLUSIVE | ({"color"} if ours.copula and theirs.copula else set())
+        our, their = (
+            {word: sort for word, sort in side.sorts.items() if word in only and sort in one_of}
+            for side, only in ((ours, self.ours), (theirs, self.theirs))
+        )
+        sorts = {*our.values()} & {*their.values()}
+        rest = (self.ours | self.theirs) - {*our, *their, *sorts}
+        placed = _in_value_place(ours, {*our}) and _in_value_place(theirs, {*their})
+        return bool(sorts) and len(rest) <= 1 and placed
 
     def _one_thing(self) -> bool:
         """Whether the words that one side has more leave it the same thing."""
