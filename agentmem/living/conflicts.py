@@ -1154,13 +1154,11 @@ def find_conflicts(
     for place, (_, _, reading) in enumerate(their_parts):
         for word in reading.words:
             by_word.setdefault(word, []).append(place)
-    keyed = [place for place, (_, part, _) in enumerate(their_parts) if part.key]
     found: list[Conflict] = []
     for our_index, part, reading in our_parts:
         shared = Counter(place for word in reading.words for place in by_word.get(word, ()))
         nearest = sorted(shared, key=lambda place: (-shared[place], place))[:MOST_CANDIDATES]
-        places = {*nearest, *(keyed[:MOST_CANDIDATES] if part.key else ())}
-        for place in sorted(places):
+        for place in sorted(nearest):
             index, other, read = their_parts[place]
             said = judge_readings(part, reading, second=other, second_reading=read)
             if said.conflicting and said.confidence >= least_confidence:

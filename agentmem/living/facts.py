@@ -279,8 +279,9 @@ def is_spoken_by_other(sentence: str) -> bool:
 
 _DROPPED = frozenset(P.told["tables"]["articles"].split()) | frozenset(PERSONS)
 _HEADS = {word: group.split()[0] for group in P.told["tables"]["same"] for word in group.split()}
-_SCIENCES = frozenset(P.told["tables"]["sciences"].split())
-_PLURAL_OS = frozenset(P.told["tables"]["plural_os"].split())
+_ENDINGS = {"ies": "y", "ches": "ch", "shes": "sh", "xes": "x", "sses": "ss", "ss": "ss",
+            "us": "us", "is": "is", "os": "os", "s": ""}  # fmt: skip
+"""How words end → how they do when there is one of them; the first that fits."""
 MOST_KEY_WORDS = 6
 
 
@@ -293,17 +294,8 @@ def normal_word(word: str) -> str:
 def _singular(word: str) -> str:
     if word in WORDS.generic_acronyms or len(word) < 4 or not word.isalpha():
         return word
-    if word in _PLURAL_OS:
-        return word[:-1]
-    if word in _SCIENCES:
-        return word
-    if word.endswith("ies"):
-        return word[:-3] + "y"
-    if word.endswith(("ss", "us", "is", "os")):
-        return word
-    if word.endswith(("ches", "shes", "xes", "sses")):
-        return word[:-2]
-    return word.removesuffix("s")
+    ending = next((end for end in _ENDINGS if word.endswith(end)), "")
+    return word.removesuffix(ending) + _ENDINGS.get(ending, "")
 
 
 def key_words(text: str) -> list[str]:
@@ -1075,12 +1067,10 @@ def own_words(text: str) -> str:
 def _is_block(text: str, span: Span) -> bool:
     """Whether a code span is a block of its own and not a word in a sentence."""
     start, end = span
-    if "\n" in text[start:end]:
-        return True
-    line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", end)
-    line = text[line_start : len(text) if line_end < 0 else line_end]
-    return line.strip() == text[start:end].strip()
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    after = text[end : len(text) if line_end < 0 else line_end]
+    return "\n" in text[start:end] or not (before + after).strip()
 
 
 def statements(text: str) -> Iterator[Span]:

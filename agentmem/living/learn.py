@@ -39,6 +39,7 @@ from agentmem.living.facts import (
     extract,
     fact_key,
     is_asserted,
+    is_question,
     key_words,
     normal_word,
     own_words,
@@ -396,7 +397,7 @@ def _stated(proposal: Proposal, turn: GroundTurn, span: Span) -> Statement | str
     start, end = span
     said = turn.own[start:end]
     sentences = [turn.own[slice(*one)] for one in turn.spans if start <= one[0] < end]
-    if any(one.rstrip("\"'”’)*_ ").endswith(("?", "？")) for one in sentences):
+    if any(map(is_question, sentences)):
         return "is a question"
     try:
         value = _quoted(proposal.value, said, ended=proposal.ended and proposal.sort == "fact")
@@ -554,15 +555,9 @@ class Learned:
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON values; of each new memory what it says and what it is."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        names = ("id", "kind", "title", "text", "supersedes")
         added = [
-            {
-                "id": one.id,
-                "kind": one.kind,
-                "title": one.title,
-                "text": one.text,
-                "supersedes": one.supersedes,
-                "record": dict(one.metadata.get(RECORD) or {}),
-            }
+            {n: getattr(one, n) for n in names} | {"record": dict(one.metadata.get(RECORD) or {})}
             for one in self.added
         ]
         listed = {name: list(plain[name]) for name in ("superseded", "heard", "notes")}
