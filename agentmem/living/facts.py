@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
@@ -191,34 +191,26 @@ def from_memory(memory: Memory) -> Record | None:
     Metadata may come from an import: fields that are missing get their
     defaults, and what does not fit is no record, never an error.
     """
-    data = memory.metadata.get(RECORD)
-    if not isinstance(data, Mapping):
+    data, sort = memory.metadata.get(RECORD), _RECORDS.get(memory.kind)
+    if sort is None or not isinstance(data, Mapping):
         return None
+    fields = {name: data[name] for name in sort.__dataclass_fields__ if name in data}
     try:
-        return _read(memory.kind, data)
+        if sort is Episode:
+            pairs = fields.get("artifacts", ())
+            fields["artifacts"] = tuple(EpisodeArtifact(kind=p[0], reference=p[1]) for p in pairs)
+        elif sort is Workflow:
+            fields["steps"] = tuple(fields.get("steps", ()))
+            fields["details"] = MappingProxyType(dict(fields.get("details", {})))
+        record: Record = sort(**fields)
     except (InvalidInput, TypeError, ValueError, KeyError):
         return None
+    return record
 
 
 _RECORDS: dict[str, type[Any]] = {
     "fact": Fact, "episode": Episode, "pattern": Pattern, "workflow": Workflow,
 }  # fmt: skip
-
-
-def _read(kind: str, data: Mapping[str, Any]) -> Record | None:
-    sort = _RECORDS.get(kind)
-    if sort is None:
-        return None
-    fields = {name: data[name] for name in sort.__dataclass_fields__ if name in data}
-    if sort is Episode:
-        fields["artifacts"] = tuple(
-            EpisodeArtifact(kind=pair[0], reference=pair[1]) for pair in fields.get("artifacts", ())
-        )
-    elif sort is Workflow:
-        fields["steps"] = tuple(fields.get("steps", ()))
-        fields["details"] = MappingProxyType(dict(fields.get("details", {})))
-    record: Record = sort(**fields)
-    return record
 
 
 def _require_texts(record: object, *names: str) -> None:
@@ -802,11 +794,8 @@ RULE_CONFIDENCE = 0.85
 """How sure a fact is that a rule found; one that is said as a belief is less so."""
 
 
-def stated_fact(clause: str) -> tuple[str, str, float, bool] | None:
-    """Key and value of the fact that a clause states, how sure that is, and whether it ended.
-
-    The first rule that fits decides.
-    """
+def stated_fact(clause: str) -> Fact | None:
+    """The fact that a clause states; the first rule that fits decides."""
     opened = P.openers.match(clause)
     said = clause[opened.end() :] if opened else clause
     belief = P.belief.match(said)
@@ -822,7 +811,9 @@ def stated_fact(clause: str) -> tuple[str, str, float, bool] | None:
             value = " ".join(found.value.split())
             if not _is_short(value) or P.pronoun.match(value):
                 return None
-            return key, value, round(RULE_CONFIDENCE * (0.6 if belief else 1.0), 4), ended
+            sure = round(RULE_CONFIDENCE * (0.6 if belief else 1.0), 4)
+            scope = scope_of_clause(clause)
+            return Fact(key=key, value=value, confidence=sure, ended=ended, scope=scope)
     return None
 
 
@@ -1093,19 +1084,8 @@ def _facts(own: str, start: int, end: int, text: str) -> Iterator[Fact]:
     if not is_asserted(sentence) or P.pointed.search(sentence) or P.code_like.search(sentence):
         return
     for begin, stop in clauses_of(sentence):
-        clause = sentence[begin:stop].rstrip()
-        if found := stated_fact(clause):
-            key, value, confidence, ended = found
-            yield Fact(
-                key=key,
-                value=value,
-                text=text[start:end],
-                confidence=confidence,
-                start=start,
-                end=end,
-                ended=ended,
-                scope=scope_of_clause(clause),
-            )
+        if found := stated_fact(sentence[begin:stop].rstrip()):
+            yield replace(found, text=text[start:end], start=start, end=end)
 
 
 def scope_of_clause(clause: str) -> FactScope:
