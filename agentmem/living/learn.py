@@ -876,10 +876,13 @@ def find_more(
     accepted: list[list[Statement]] = [[] for _ in turns]
     rejected = read = 0
     for piece in pieces:
-        refused = _read_piece(piece, turns, asker, accepted)
-        if refused is not None:
-            read += 1
-            rejected += refused
+        checked = _ask_about(piece, turns, asker)
+        read += checked is not None
+        for one in checked or ():
+            if isinstance(one, str):
+                rejected += 1
+            else:
+                accepted[one.turn].append(one.found)
         if asker.spent or asker.failures >= GIVEN_UP_AFTER:
             break
     if read < len(pieces):
@@ -889,28 +892,18 @@ def find_more(
     return tuple(map(merge_found, rules, accepted)), rejected
 
 
-def _read_piece(
-    piece: Piece, turns: Sequence[GroundTurn], asker: Asker, accepted: list[list[Statement]]
-) -> int | None:
-    """Ask about one piece; how many proposals were refused, or None when it was not read."""
+def _ask_about(
+    piece: Piece, turns: Sequence[GroundTurn], asker: Asker
+) -> list[Grounded | str] | None:
+    """What a model proposes for one piece, or why not; None when it was not read."""
     told = {"turns": [{"turn": number, "text": text} for number, text in piece]}
     reply = asker.ask(read_text("learn_prompt.txt"), told, RECORDS_FORMAT)
-    if not reply:
-        return None
     proposals = read_proposals(reply)
-    if proposals is None:
+    if reply and proposals is None:
         asker.say("a reply of the model could not be read")
-        return None
-    refused = 0
     shown = {number for number, _ in piece}
     there = [turn if at in shown else _NOTHING for at, turn in enumerate(turns, 1)]
-    for proposal in proposals:
-        checked = ground(proposal, there)
-        if isinstance(checked, str):
-            refused += 1
-        else:
-            accepted[checked.turn].append(checked.found)
-    return refused
+    return None if proposals is None else [ground(one, there) for one in proposals]
 
 
 _NOTHING = GroundTurn("")
