@@ -348,8 +348,13 @@ class _ClauseReader:
         into, index = self.into, 0
         while index < len(self.tokens):
             token = self.tokens[index]
-            read = {"word": self._word, "number": self._number, "mark": _skip}.get(token.kind)
-            index = max(index + 1, (read or self._typed)(index, token))
+            if token.kind == "word":
+                end = self._word(index, token)
+            elif token.kind == "number":
+                end = self._number(index, token)
+            else:
+                end = 0 if token.kind == "mark" else self._typed(index, token)
+            index = max(index + 1, end)
         self._turn_round()
         into.bag = frozenset(into.order)
         into.single = self._is_single()
@@ -616,10 +621,6 @@ class _ClauseReader:
             into.order = rest + into.order[: len(into.subject)]
             into.subject = rest
             self.owned = True
-
-
-def _skip(_index: int, _mark: Token) -> int:
-    return 0
 
 
 _HEADS = frozenset(canonical(word) for word in WORDS.attributes)
