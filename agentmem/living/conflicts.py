@@ -825,12 +825,9 @@ class _Pair:
         return self._by_words()
 
     def _by_negation(self) -> Verdict | None:
-        ours_denies = self.first.negated
-        asserted = self.second if ours_denies else self.first
-        denied = self.first if ours_denies else self.second
-        only_denied, only_asserted = (
-            (self.ours, self.theirs) if ours_denies else (self.theirs, self.ours)
-        )
+        sides = [(self.first, self.ours), (self.second, self.theirs)]
+        sides.sort(key=lambda side: side[0].negated)
+        (asserted, only_asserted), (denied, only_denied) = sides
         if only_denied or len(only_asserted) > max(2, 2 * len(self.shared)):
             return None
         if denied.values and not asserted.values:

@@ -342,19 +342,14 @@ STATES = _read_table("states")
 # Values as they are said: where they end, and of what sort they are.
 
 
-def value_span(text: str, start: int, end: int) -> tuple[int, int]:
+def value_in(said: str) -> str:
     """The value without what follows it, its article and the marks around it."""
-    cut = P.value_end.search(text, start, end)
-    if cut is not None:
-        end = cut.start()
+    cut = P.value_end.search(said)
+    value = said[: cut.start()] if cut else said
     for before in (P.every_weekday, P.article):
-        found = before.match(text[start:end])
-        start += found.end() if found else 0
-    while start < end and text[start] in " \t\"'“”‘’`*_":
-        start += 1
-    while start < end and text[end - 1] in " \t.,:;!\"'“”‘’`*_":
-        end -= 1
-    return start, end
+        found = before.match(value)
+        value = value[found.end() :] if found else value
+    return value.lstrip(" \t\"'“”‘’`*_").rstrip(" \t.,:;!\"'“”‘’`*_")
 
 
 def is_typed(value: str) -> bool:
@@ -464,10 +459,10 @@ Reader = Callable[[Matched], str]
 def matched(match: re.Match[str]) -> Matched | None:
     """What was found, or None when its subject is no name of a thing or nothing is said of it."""
     subject = subject_of(match.groupdict().get("s") or "we")
-    begin, end = value_span(match.string, match.start("v"), match.end("v"))
-    if subject is None or begin >= end:
+    value = value_in(match["v"])
+    if subject is None or not value:
         return None
-    return Matched(match, subject, match.string[begin:end], key_words(subject))
+    return Matched(match, subject, value, key_words(subject))
 
 
 def subject_of(text: str) -> str | None:

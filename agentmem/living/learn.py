@@ -191,26 +191,15 @@ MOST_PROPOSALS = 200
 """Of one reply; who proposes more is not reading."""
 UNSAID_CONFIDENCE = 0.7
 
-_TEXT = {"type": "string"}
-RECORDS_FORMAT = json_format(
-    "records",
-    strict_object(
-        records={
-            "type": "array",
-            "items": strict_object(
-                sort={"type": "string", "enum": list(get_args(Sort))},
-                turn={"type": "integer"},
-                evidence=_TEXT,
-                key=_TEXT,
-                value=_TEXT,
-                reason=_TEXT,
-                fix=_TEXT,
-                ended={"type": "boolean"},
-                confidence={"type": "number"},
-            ),
-        }
-    ),
+_TEXTS = ("evidence", "key", "value", "reason", "fix")
+_RECORD = strict_object(
+    sort={"type": "string", "enum": list(get_args(Sort))},
+    turn={"type": "integer"},
+    **{name: {"type": "string"} for name in _TEXTS},
+    ended={"type": "boolean"},
+    confidence={"type": "number"},
 )
+RECORDS_FORMAT = json_format("records", strict_object(records={"type": "array", "items": _RECORD}))
 
 
 class Proposal(NamedTuple):
@@ -249,14 +238,13 @@ def _items(found: Any) -> list[tuple[Mapping[str, Any], str]] | None:
 
 
 def _proposal(item: Mapping[str, Any], sort: str) -> Proposal:
-    names = ("value", "key", "reason", "fix", "evidence")
     sure = item.get("confidence")
     return Proposal(
         sort=_text(item.get("sort")).lower() or sort,
         turn=int(_number(item.get("turn"), 0)),
         ended=str(item.get("ended")).strip().lower() == "true",
         confidence=UNSAID_CONFIDENCE if sure in (None, "") else _number(sure, -1),
-        **{name: _text(item.get(name)) for name in names},
+        **{name: _text(item.get(name)) for name in _TEXTS},
     )
 
 
