@@ -6,8 +6,8 @@ a negation, an opposite. Where the newer one is worded as a change ("we moved
 to …", "no longer", "since May"), it supersedes instead. When in doubt the
 answer is "none": a false alarm costs more trust than a missed one.
 
-`judge` reads both texts each time. Where one text meets many others, read it
-once with `read_statement` and use `judge_readings`.
+`judge` reads both texts each time. Where one text meets many others, give it a
+`read` that keeps what it read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, lru_cache
@@ -995,33 +995,22 @@ UNRELATED = Verdict(kind="unrelated")
 NONE = Verdict(kind="none")
 
 
-def judge(first: Statement, second: Statement) -> Verdict:
-    """How `second` stands to `first`; the order only decides which side is which (J1)."""
-    return judge_readings(
-        first, read_statement(first.text), second=second, second_reading=read_statement(second.text)
-    )
+Read = Callable[[str], StatementReading]
 
 
-def judge_readings(
-    first: Statement,
-    first_reading: StatementReading,
-    *,
-    second: Statement,
-    second_reading: StatementReading,
-) -> Verdict:
-    """As `judge`, for texts that were read before."""
+def judge(first: Statement, second: Statement, *, read: Read = read_statement) -> Verdict:
+    """How `second` stands to `first`; the order only decides which side is which (J1).
+
+    `read` is `read_statement`, or gives what that gave before for the same text (J6).
+    """
     keyed = bool(first.key and second.key)
     if keyed and first.key.casefold() != second.key.casefold():
         return UNRELATED
     if first.text == second.text:
         return NONE
     if second.text < first.text:  # one order for both directions, so that they agree (J1)
-        return judge_readings(
-            second, second_reading, second=first, second_reading=first_reading
-        ).swapped()
-    if not keyed and first_reading.words.isdisjoint(second_reading.words):
-        return UNRELATED
-    found, related = _surest(first, first_reading, second, second_reading, keyed=keyed)
+        return judge(second, first, read=read).swapped()
+    found, related = _surest(first, second, read, keyed=keyed)
     if found is not None and (keyed or probability(found.features) >= _veto()["least"]):
         return found.verdict
     return NONE if related else UNRELATED
@@ -1037,21 +1026,18 @@ class ClauseFinding(NamedTuple):
 def find_unvetoed(first: str, second: str) -> ClauseFinding | None:
     """What the rules alone find in two texts without keys: what the veto is fitted on."""
     one, other = (Statement(text=text) for text in sorted((first, second)))
-    readings = read_statement(one.text), read_statement(other.text)
-    return _surest(one, readings[0], other, readings[1], keyed=False)[0]
+    return _surest(one, other, read_statement, keyed=False)[0]
 
 
 def _surest(
-    first: Statement,
-    first_reading: StatementReading,
-    second: Statement,
-    second_reading: StatementReading,
-    *,
-    keyed: bool,
+    first: Statement, second: Statement, read: Read, *, keyed: bool
 ) -> tuple[ClauseFinding | None, bool]:
     """The surest conflict of any two clauses, and whether the texts are about one thing."""
     best: ClauseFinding | None = None
     related = keyed
+    first_reading, second_reading = read(first.text), read(second.text)
+    if not keyed and first_reading.words.isdisjoint(second_reading.words):
+        return None, False
     for ours in first_reading.clauses:
         for theirs in second_reading.clauses:
             if not (ours.asserted and theirs.asserted):
@@ -1147,18 +1133,19 @@ def find_conflicts(
     """
     require_unit(least_confidence, "least_confidence")
     require_count(most, "most")
-    our_parts, their_parts = list(_parts(ours)), list(_parts(theirs))
+    read = cache(read_statement)
+    their_parts = list(_parts(theirs, read))
     by_word: dict[str, list[int]] = {}
-    for place, (_, _, reading) in enumerate(their_parts):
-        for word in reading.words:
+    for place, (_, part) in enumerate(their_parts):
+        for word in read(part.text).words:
             by_word.setdefault(word, []).append(place)
     found: list[Conflict] = []
-    for our_index, part, reading in our_parts:
-        shared = Counter(place for word in reading.words for place in by_word.get(word, ()))
+    for our_index, part in _parts(ours, read):
+        words = read(part.text).words
+        shared = Counter(place for word in words for place in by_word.get(word, ()))
         nearest = sorted(shared, key=lambda place: (-shared[place], place))[:MOST_CANDIDATES]
-        for place in sorted(nearest):
-            index, other, read = their_parts[place]
-            said = judge_readings(part, reading, second=other, second_reading=read)
+        for index, other in (their_parts[place] for place in sorted(nearest)):
+            said = judge(part, other, read=read)
             if said.conflicting and said.confidence >= least_confidence:
                 found.append(
                     Conflict(
@@ -1173,7 +1160,7 @@ def find_conflicts(
     return tuple(found[:most])
 
 
-def _parts(statements: Sequence[Statement]) -> Iterator[tuple[int, Statement, StatementReading]]:
+def _parts(statements: Sequence[Statement], read: Read) -> Iterator[tuple[int, Statement]]:
     seen: set[tuple[str, datetime | None, str]] = set()
     for index, statement in enumerate(statements):
         for start, end in sentences(statement.text):
@@ -1182,8 +1169,7 @@ def _parts(statements: Sequence[Statement]) -> Iterator[tuple[int, Statement, St
             if said in seen:
                 continue
             seen.add(said)
-            reading = read_statement(text)
-            if reading.clauses:
-                yield index, replace(statement, text=text), reading
+            if read(text).clauses:
+                yield index, replace(statement, text=text)
             if len(seen) >= MOST_SENTENCES:
                 return

@@ -993,16 +993,6 @@ class Extracted:
     facts: tuple[Fact, ...] = ()
     episodes: tuple[StatedEpisode, ...] = ()
 
-    @property
-    def decisions(self) -> tuple[StatedEpisode, ...]:
-        """What was decided."""
-        return tuple(one for one in self.episodes if one.sort == "decision")
-
-    @property
-    def fixes(self) -> tuple[StatedEpisode, ...]:
-        """Errors and what fixed them."""
-        return tuple(one for one in self.episodes if one.sort == "error")
-
 
 def extract(text: str, *, beside_requests: bool = False) -> Extracted:
     """The facts, decisions and fixed errors that `text` states, in order.
