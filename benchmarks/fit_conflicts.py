@@ -25,7 +25,7 @@ from contradictions import Pair, read_free_text, read_keyed
 from keyed_facts import DEVELOPED, PEOPLE
 from numpy.typing import NDArray
 
-from agentmem.living.conflicts import FEATURES, find_unvetoed
+from agentmem.living.conflicts import find_unvetoed
 
 DATA = Path(__file__).resolve().parents[1] / "agentmem" / "data" / "conflicts.json"
 RIDGE = 1.0
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     """A finding of the rules: where the pair is from, and whether it does contradict."""
 
     source: str
-    features: tuple[float, ...]
+    features: dict[str, float]
     conflicting: bool
     texts: tuple[str, str]
 
@@ -64,7 +64,7 @@ def rows_of_facts(path: Path) -> Iterator[Row]:
 
 def fit(rows: list[Row]) -> Float:
     """Weights and, last, the bias; both answers weigh the same in all."""
-    inputs = np.array([(*row.features, 1.0) for row in rows])
+    inputs = np.array([(*row.features.values(), 1.0) for row in rows])
     wanted = np.array([float(row.conflicting) for row in rows])
     share = np.where(wanted > 0, 0.5 / max(1, wanted.sum()), 0.5 / max(1, (1 - wanted).sum()))
     share *= len(rows)
@@ -80,7 +80,7 @@ def fit(rows: list[Row]) -> Float:
 
 
 def stays(weights: Float, row: Row) -> bool:
-    return bool(1 / (1 + np.exp(-np.array((*row.features, 1.0)) @ weights)) >= LEAST)
+    return bool(1 / (1 + np.exp(-np.array((*row.features.values(), 1.0)) @ weights)) >= LEAST)
 
 
 def main() -> None:
@@ -117,7 +117,7 @@ def main() -> None:
             for row in rows:
                 if row.conflicting != stays(weights, row):
                     print(f"  {row.conflicting}:", *row.texts, sep="\n    ")
-    told = {name: round(float(w), 4) for name, w in zip(FEATURES, weights, strict=False)}
+    told = {name: round(float(w), 4) for name, w in zip(taught[0].features, weights, strict=False)}
     print(json.dumps(told))
     if options.write:
         plain = {"weights": told, "bias": round(float(weights[-1]), 4), "least": LEAST}

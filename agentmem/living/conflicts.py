@@ -6,8 +6,8 @@ a negation, an opposite. Where the newer one is worded as a change ("we moved
 to …", "no longer", "since May"), it supersedes instead. When in doubt the
 answer is "none": a false alarm costs more trust than a missed one.
 
-`judge` reads both texts each time. Where one text meets many others, read it
-once with `read_statement` and use `judge_readings`.
+`judge` reads both texts each time. Where one text meets many others, give it a
+`read` that keeps what it read.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import Stemmer
 
@@ -57,7 +57,9 @@ _VERBS = frozenset[str]().union(
 )  # fmt: skip
 
 
-def _stem_word(word: str) -> str:
+@lru_cache(maxsize=1 << 16)
+def stem_word(word: str) -> str:
+    """The stem of a lower-case `word`, synonyms kept apart."""
     # A stemmer keeps state and may not be shared by threads; a new one costs a microsecond.
     return str(Stemmer.Stemmer("english", 0).stemWord(word)) if word.isalpha() else word
 
@@ -71,20 +73,14 @@ def _groups(name: str) -> Iterator[list[str]]:
 _CANONICAL: dict[str, str] = {}
 for _group in _groups("synonyms"):
     for _word in _group:
-        _CANONICAL.setdefault(_stem_word(_word), _stem_word(_group[0]))
+        _CANONICAL.setdefault(stem_word(_word), stem_word(_group[0]))
 
 
 @lru_cache(maxsize=1 << 16)
 def canonical(word: str) -> str:
     """The stem that all forms and listed synonyms of a lower-case `word` share."""
-    stem = _stem_word(word)
+    stem = stem_word(word)
     return _CANONICAL.get(stem, stem)
-
-
-@lru_cache(maxsize=1 << 16)
-def stem_word(word: str) -> str:
-    """The stem of a lower-case `word`, synonyms kept apart."""
-    return _stem_word(word)
 
 
 def same_stem(one: str, other: str) -> bool:
@@ -93,18 +89,11 @@ def same_stem(one: str, other: str) -> bool:
     return len(short) >= 5 and len(long) - len(short) <= 2 and long.startswith(short)
 
 
-def _compared(word: str) -> tuple[str, str]:
-    """The word and, for one that may be an adjective, its -er form: "cheap", "cheaper"."""
-    doubled = word + word[-1] if len(word) == 3 and word[1] in "aeiou" else word
-    return word, doubled + ("r" if word.endswith("e") else "er")
-
-
 _OPPOSITES: set[tuple[str, str]] = {
     (form(one), form(other))
     for pair in _groups("opposites")
-    for both in (pair, pair[::-1])
-    for form in (_stem_word, canonical)
-    for one, other in zip(*map(_compared, both), strict=True)
+    for one, other in (pair, pair[::-1])
+    for form in (stem_word, canonical)
 }
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "non-")
 
@@ -114,10 +103,6 @@ def opposite(one: str, other: str) -> bool:
     """Whether two stems are opposites, listed or made with un-, in-, dis-, non-, -less."""
     if (one, other) in _OPPOSITES:
         return True
-    left, dash, end = one.partition("-")
-    right, other_dash, other_end = other.partition("-")
-    if dash and other_dash:
-        return end == other_end and opposite(_stem_word(left), _stem_word(right))
     short, long = sorted((one, other), key=len)
     if len(short) < 4:
         return False
@@ -126,14 +111,10 @@ def opposite(one: str, other: str) -> bool:
     )
 
 
-SORTS: dict[str, str] = {}
+SORTS: dict[str, str] = {
+    name: sort for sort, names in reversed(_TABLES["sorts"].items()) for name in names.split()
+}
 """Lower-case name → its sort, of which people often have one at a time: databases, editors."""
-_sort = ""
-for _line in _TABLES["sorts"]:
-    _name, _colon, _names = _line.partition(":")
-    _sort = _name if _colon else _sort
-    for _word in (_names or _line).split():
-        SORTS.setdefault(_word, _sort)
 
 EXCLUSIVE = frozenset(SORTS.values()) - {"language", "runtime", "color", "browser", "os", "shell"}
 """Sorts of which one name excludes another when the same people say they use it."""
@@ -367,8 +348,13 @@ class _ClauseReader:
         into, index = self.into, 0
         while index < len(self.tokens):
             token = self.tokens[index]
-            read = {"word": self._word, "number": self._number, "mark": _skip}.get(token.kind)
-            index = max(index + 1, (read or self._typed)(index, token))
+            if token.kind == "word":
+                end = self._word(index, token)
+            elif token.kind == "number":
+                end = self._number(index, token)
+            else:
+                end = 0 if token.kind == "mark" else self._typed(index, token)
+            index = max(index + 1, end)
         self._turn_round()
         into.bag = frozenset(into.order)
         into.single = self._is_single()
@@ -527,7 +513,6 @@ class _ClauseReader:
             possessive = lower not in ("it", "that", "there", "he", "she", "what", "let", "who")
         elif lower.endswith("n't"):
             into.negated = True
-            self._note_verb({"ca": "can", "wo": "will"}.get(lower[:-3], lower[:-3]), index)
             return index + 1
         lower = lower.split("'")[0].rstrip(".")
         if not into.person and not into.order:
@@ -539,18 +524,13 @@ class _ClauseReader:
             return index + 1
         if self._date_word(index, token, lower):
             return index + 1
-        counts = lower in ("a", "an") and self._at(index - 1) in _VERBS
-        if counts and UNITS.get(self._at(index + 1), ("",))[0] == "duration":
-            return self._amount(index, index, 1.0)  # "takes an hour"
         if (end := self._number_words(index)) is not None:
             return end
         if lower == "old" and into.values and into.values[-1].unit == "duration":
             return index + 1  # "34 years old" is an age
         into.change = into.change or lower in WORDS.change_words
-        if lower in WORDS.past and not (
-            lower == "used-to" and self._at(index - 1) in WORDS.copulas
-        ):
-            into.past = True
+        accustomed = lower == "used-to" and self._at(index - 1) in WORDS.copulas
+        into.past = into.past or (lower in WORDS.past and not accustomed)
         into.all = into.all or lower in WORDS.all
         into.few = into.few or (lower in WORDS.few and self._at(index - 1) != "a")
         if lower in WORDS.particles:
@@ -606,9 +586,7 @@ class _ClauseReader:
             self.owned = True
         if (sort := SORTS.get(lower)) is not None:
             into.sorts[word] = sort
-        for topic in (sort or lower, word):
-            if topic in EXCLUSIVE:
-                into.topics.add(topic)
+        into.topics |= {sort or lower, word} & EXCLUSIVE
 
     def _is_single(self) -> bool:
         if self.single_verb:
@@ -645,10 +623,6 @@ class _ClauseReader:
             self.owned = True
 
 
-def _skip(_index: int, _mark: Token) -> int:
-    return 0
-
-
 _HEADS = frozenset(canonical(word) for word in WORDS.attributes)
 _ONE_VALUED = WORDS.attributes | WORDS.definite
 _BEFORE_A_NAME = WORDS.copulas | WORDS.negators | WORDS.adverbs
@@ -661,7 +635,6 @@ _BEFORE_A_NAME = WORDS.copulas | WORDS.negators | WORDS.adverbs
 MAX_CLAUSES = 24
 MAX_CHARACTERS = 8_000
 """Of a longer text the beginning is read: a statement is a sentence or a few."""
-_FEW_WORDS = 2
 
 
 class StatementReading(NamedTuple):
@@ -684,8 +657,6 @@ def read_statement(text: str) -> StatementReading:
     words = {word for clause in clauses for word in clause.bag}
     for clause in clauses:  # what relates a clause beside its words, in a form that no word has
         words |= {f" {topic}" for topic in clause.topics}
-        if clause.person and len(clause.bag) <= _FEW_WORDS:
-            words.add(f" {clause.person}")  # "I'm left-handed": hardly a word to share
     return StatementReading(tuple(clauses), frozenset(words))
 
 
@@ -854,12 +825,9 @@ class _Pair:
         return self._by_words()
 
     def _by_negation(self) -> Verdict | None:
-        ours_denies = self.first.negated
-        asserted = self.second if ours_denies else self.first
-        denied = self.first if ours_denies else self.second
-        only_denied, only_asserted = (
-            (self.ours, self.theirs) if ours_denies else (self.theirs, self.ours)
-        )
+        sides = [(self.first, self.ours), (self.second, self.theirs)]
+        sides.sort(key=lambda side: side[0].negated)
+        (asserted, only_asserted), (denied, only_denied) = sides
         if only_denied or len(only_asserted) > max(2, 2 * len(self.shared)):
             return None
         if denied.values and not asserted.values:
@@ -923,23 +891,15 @@ class _Pair:
     def _one_sort(self) -> bool:
         """Whether both sides name things of one sort of which people have one: two databases."""
         ours, theirs = self.first, self.second
-        colored = {"color"} if ours.copula and theirs.copula else set()
-        for our_word, sort in ours.sorts.items():
-            for their_word, other in theirs.sorts.items():
-                apart = our_word in self.ours and their_word in self.theirs
-                if sort == other and apart and sort in EXCLUSIVE | colored:
-                    our_rest = self.ours - {our_word, sort}
-                    their_rest = self.theirs - {their_word, sort}
-                    most = 3 if ours.change != theirs.change else 1
-                    return (
-                        not (our_rest and their_rest)
-                        and len(our_rest | their_rest) <= most
-                        and _in_value_place(ours, {our_word})
-                        and _in_value_place(theirs, {their_word})
-                        and not _other_thing(our_rest, ours)
-                        and not _other_thing(their_rest, theirs)
-                    )
-        return False
+        one_of = EXCLUSIVE | ({"color"} if ours.copula and theirs.copula else set())
+        our, their = (
+            {word: sort for word, sort in side.sorts.items() if word in only and sort in one_of}
+            for side, only in ((ours, self.ours), (theirs, self.theirs))
+        )
+        sorts = {*our.values()} & {*their.values()}
+        rest = (self.ours | self.theirs) - {*our, *their, *sorts}
+        placed = _in_value_place(ours, {*our}) and _in_value_place(theirs, {*their})
+        return bool(sorts) and len(rest) <= 1 and placed
 
     def _one_thing(self) -> bool:
         """Whether the words that one side has more leave it the same thing."""
@@ -1035,34 +995,23 @@ UNRELATED = Verdict(kind="unrelated")
 NONE = Verdict(kind="none")
 
 
-def judge(first: Statement, second: Statement) -> Verdict:
-    """How `second` stands to `first`; the order only decides which side is which (J1)."""
-    return judge_readings(
-        first, read_statement(first.text), second=second, second_reading=read_statement(second.text)
-    )
+Read = Callable[[str], StatementReading]
 
 
-def judge_readings(
-    first: Statement,
-    first_reading: StatementReading,
-    *,
-    second: Statement,
-    second_reading: StatementReading,
-) -> Verdict:
-    """As `judge`, for texts that were read before."""
+def judge(first: Statement, second: Statement, *, read: Read = read_statement) -> Verdict:
+    """How `second` stands to `first`; the order only decides which side is which (J1).
+
+    `read` is `read_statement`, or gives what that gave before for the same text (J6).
+    """
     keyed = bool(first.key and second.key)
     if keyed and first.key.casefold() != second.key.casefold():
         return UNRELATED
     if first.text == second.text:
         return NONE
     if second.text < first.text:  # one order for both directions, so that they agree (J1)
-        return judge_readings(
-            second, second_reading, second=first, second_reading=first_reading
-        ).swapped()
-    if not keyed and first_reading.words.isdisjoint(second_reading.words):
-        return UNRELATED
-    found, related = _surest(first, first_reading, second, second_reading, keyed=keyed)
-    if found is not None and (keyed or probability(found.features) >= _veto()[2]):
+        return judge(second, first, read=read).swapped()
+    found, related = _surest(first, second, read, keyed=keyed)
+    if found is not None and (keyed or probability(found.features) >= _veto()["least"]):
         return found.verdict
     return NONE if related else UNRELATED
 
@@ -1071,34 +1020,30 @@ class ClauseFinding(NamedTuple):
     """What the rules find in two clauses, and what the veto looks at."""
 
     verdict: Verdict
-    features: tuple[float, ...]
+    features: dict[str, float]
 
 
 def find_unvetoed(first: str, second: str) -> ClauseFinding | None:
     """What the rules alone find in two texts without keys: what the veto is fitted on."""
     one, other = (Statement(text=text) for text in sorted((first, second)))
-    readings = read_statement(one.text), read_statement(other.text)
-    return _surest(one, readings[0], other, readings[1], keyed=False)[0]
+    return _surest(one, other, read_statement, keyed=False)[0]
 
 
 def _surest(
-    first: Statement,
-    first_reading: StatementReading,
-    second: Statement,
-    second_reading: StatementReading,
-    *,
-    keyed: bool,
+    first: Statement, second: Statement, read: Read, *, keyed: bool
 ) -> tuple[ClauseFinding | None, bool]:
     """The surest conflict of any two clauses, and whether the texts are about one thing."""
     best: ClauseFinding | None = None
     related = keyed
+    first_reading, second_reading = read(first.text), read(second.text)
+    if not keyed and first_reading.words.isdisjoint(second_reading.words):
+        return None, False
     for ours in first_reading.clauses:
         for theirs in second_reading.clauses:
             if not (ours.asserted and theirs.asserted):
                 continue
             shared = len(ours.bag & theirs.bag)
-            far = ours.person != theirs.person or len(ours.bag) > _FEW_WORDS
-            if not keyed and not shared and far and ours.topics.isdisjoint(theirs.topics):
+            if not keyed and not shared and ours.topics.isdisjoint(theirs.topics):
                 continue
             related = related or 2 * shared >= min(len(ours.bag), len(theirs.bag))
             pair = _Pair(ours, theirs, keyed=keyed)
@@ -1139,46 +1084,37 @@ def _newer(
 # "Jon is working on a plan" and "Jon is working on his website" differ as two values of one
 # attribute do. The weights are fitted by `benchmarks/fit_conflicts.py`.
 
-FEATURES = (
-    "negation", "antonym", "typed", "name", "value",
-    "coverage", "extra", "extra_both", "shared", "same_verb", "copulas", "change", "long_value",
-)  # fmt: skip
-
 
 @cache
-def _veto() -> tuple[tuple[float, ...], float, float]:
-    """The weights of the features, the bias, and the least probability that counts."""
-    told = read_json("conflicts.json")
-    weights = tuple(float(told["weights"][name]) for name in FEATURES)
-    return weights, float(told["bias"]), float(told["least"])
+def _veto() -> dict[str, Any]:
+    """The `weights` of the features, the `bias`, and the `least` probability that counts."""
+    told: dict[str, Any] = read_json("conflicts.json")
+    return told
 
 
-def features_of(pair: _Pair, reason: Reason) -> tuple[float, ...]:
+def features_of(pair: _Pair, reason: Reason) -> dict[str, float]:
     """What the veto looks at, each about between 0 and 1; the same for both orders."""
     ours, theirs = pair.first, pair.second
     extra = sorted((len(pair.ours), len(pair.theirs)))
-    return (
-        float(reason == "negation"),
-        float(reason == "antonym"),
-        float(reason in ("number", "date", "version")),
-        float(reason == "name"),
-        float(reason == "value"),
-        pair.coverage,
-        min(extra[1], 6) / 6,
-        min(extra[0], 6) / 6,
-        min(len(pair.shared), 6) / 6,
-        float(bool(ours.verb) and ours.verb == theirs.verb),
-        (ours.copula + theirs.copula) / 2,
-        float(ours.change or theirs.change),
-        float(reason == "value" and extra[1] > 2),
-    )
+    return {
+        **{name: float(reason == name) for name in ("negation", "antonym", "name", "value")},
+        "typed": float(reason in ("number", "date", "version")),
+        "coverage": pair.coverage,
+        "extra": min(extra[1], 6) / 6,
+        "extra_both": min(extra[0], 6) / 6,
+        "shared": min(len(pair.shared), 6) / 6,
+        "same_verb": float(bool(ours.verb) and ours.verb == theirs.verb),
+        "copulas": (ours.copula + theirs.copula) / 2,
+        "change": float(ours.change or theirs.change),
+        "long_value": float(reason == "value" and extra[1] > 2),
+    }
 
 
-def probability(features: Sequence[float]) -> float:
+def probability(features: Mapping[str, float]) -> float:
     """How likely it is that two statements with these features contradict each other."""
-    weights, bias, _ = _veto()
-    total = bias + sum(w * f for w, f in zip(weights, features, strict=True))
-    return 1 / (1 + math.exp(-total))
+    weights = _veto()["weights"]
+    total = _veto()["bias"] + sum(weights[name] * value for name, value in features.items())
+    return float(1 / (1 + math.exp(-total)))
 
 
 def find_conflicts(
@@ -1197,20 +1133,19 @@ def find_conflicts(
     """
     require_unit(least_confidence, "least_confidence")
     require_count(most, "most")
-    our_parts, their_parts = list(_parts(ours)), list(_parts(theirs))
+    read = cache(read_statement)
+    their_parts = list(_parts(theirs, read))
     by_word: dict[str, list[int]] = {}
-    for place, (_, _, reading) in enumerate(their_parts):
-        for word in reading.words:
+    for place, (_, part) in enumerate(their_parts):
+        for word in read(part.text).words:
             by_word.setdefault(word, []).append(place)
-    keyed = [place for place, (_, part, _) in enumerate(their_parts) if part.key]
     found: list[Conflict] = []
-    for our_index, part, reading in our_parts:
-        shared = Counter(place for word in reading.words for place in by_word.get(word, ()))
+    for our_index, part in _parts(ours, read):
+        words = read(part.text).words
+        shared = Counter(place for word in words for place in by_word.get(word, ()))
         nearest = sorted(shared, key=lambda place: (-shared[place], place))[:MOST_CANDIDATES]
-        places = {*nearest, *(keyed[:MOST_CANDIDATES] if part.key else ())}
-        for place in sorted(places):
-            index, other, read = their_parts[place]
-            said = judge_readings(part, reading, second=other, second_reading=read)
+        for index, other in (their_parts[place] for place in sorted(nearest)):
+            said = judge(part, other, read=read)
             if said.conflicting and said.confidence >= least_confidence:
                 found.append(
                     Conflict(
@@ -1225,7 +1160,7 @@ def find_conflicts(
     return tuple(found[:most])
 
 
-def _parts(statements: Sequence[Statement]) -> Iterator[tuple[int, Statement, StatementReading]]:
+def _parts(statements: Sequence[Statement], read: Read) -> Iterator[tuple[int, Statement]]:
     seen: set[tuple[str, datetime | None, str]] = set()
     for index, statement in enumerate(statements):
         for start, end in sentences(statement.text):
@@ -1234,8 +1169,7 @@ def _parts(statements: Sequence[Statement]) -> Iterator[tuple[int, Statement, St
             if said in seen:
                 continue
             seen.add(said)
-            reading = read_statement(text)
-            if reading.clauses:
-                yield index, replace(statement, text=text), reading
+            if read(text).clauses:
+                yield index, replace(statement, text=text)
             if len(seen) >= MOST_SENTENCES:
                 return

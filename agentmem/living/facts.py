@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
@@ -191,34 +191,26 @@ def from_memory(memory: Memory) -> Record | None:
     Metadata may come from an import: fields that are missing get their
     defaults, and what does not fit is no record, never an error.
     """
-    data = memory.metadata.get(RECORD)
-    if not isinstance(data, Mapping):
+    data, sort = memory.metadata.get(RECORD), _RECORDS.get(memory.kind)
+    if sort is None or not isinstance(data, Mapping):
         return None
+    fields = {name: data[name] for name in sort.__dataclass_fields__ if name in data}
     try:
-        return _read(memory.kind, data)
+        if sort is Episode:
+            pairs = fields.get("artifacts", ())
+            fields["artifacts"] = tuple(EpisodeArtifact(kind=p[0], reference=p[1]) for p in pairs)
+        elif sort is Workflow:
+            fields["steps"] = tuple(fields.get("steps", ()))
+            fields["details"] = MappingProxyType(dict(fields.get("details", {})))
+        record: Record = sort(**fields)
     except (InvalidInput, TypeError, ValueError, KeyError):
         return None
+    return record
 
 
 _RECORDS: dict[str, type[Any]] = {
     "fact": Fact, "episode": Episode, "pattern": Pattern, "workflow": Workflow,
 }  # fmt: skip
-
-
-def _read(kind: str, data: Mapping[str, Any]) -> Record | None:
-    sort = _RECORDS.get(kind)
-    if sort is None:
-        return None
-    fields = {name: data[name] for name in sort.__dataclass_fields__ if name in data}
-    if sort is Episode:
-        fields["artifacts"] = tuple(
-            EpisodeArtifact(kind=pair[0], reference=pair[1]) for pair in fields.get("artifacts", ())
-        )
-    elif sort is Workflow:
-        fields["steps"] = tuple(fields.get("steps", ()))
-        fields["details"] = MappingProxyType(dict(fields.get("details", {})))
-    record: Record = sort(**fields)
-    return record
 
 
 def _require_texts(record: object, *names: str) -> None:
@@ -279,8 +271,9 @@ def is_spoken_by_other(sentence: str) -> bool:
 
 _DROPPED = frozenset(P.told["tables"]["articles"].split()) | frozenset(PERSONS)
 _HEADS = {word: group.split()[0] for group in P.told["tables"]["same"] for word in group.split()}
-_SCIENCES = frozenset(P.told["tables"]["sciences"].split())
-_PLURAL_OS = frozenset(P.told["tables"]["plural_os"].split())
+_ENDINGS = {"ies": "y", "ches": "ch", "shes": "sh", "xes": "x", "sses": "ss", "ss": "ss",
+            "us": "us", "is": "is", "os": "os", "s": ""}  # fmt: skip
+"""How words end → how they do when there is one of them; the first that fits."""
 MOST_KEY_WORDS = 6
 
 
@@ -293,17 +286,8 @@ def normal_word(word: str) -> str:
 def _singular(word: str) -> str:
     if word in WORDS.generic_acronyms or len(word) < 4 or not word.isalpha():
         return word
-    if word in _PLURAL_OS:
-        return word[:-1]
-    if word in _SCIENCES:
-        return word
-    if word.endswith("ies"):
-        return word[:-3] + "y"
-    if word.endswith(("ss", "us", "is", "os")):
-        return word
-    if word.endswith(("ches", "shes", "xes", "sses")):
-        return word[:-2]
-    return word.removesuffix("s")
+    ending = next((end for end in _ENDINGS if word.endswith(end)), "")
+    return word.removesuffix(ending) + _ENDINGS.get(ending, "")
 
 
 def key_words(text: str) -> list[str]:
@@ -358,19 +342,14 @@ STATES = _read_table("states")
 # Values as they are said: where they end, and of what sort they are.
 
 
-def value_span(text: str, start: int, end: int) -> tuple[int, int]:
+def value_in(said: str) -> str:
     """The value without what follows it, its article and the marks around it."""
-    cut = P.value_end.search(text, start, end)
-    if cut is not None:
-        end = cut.start()
+    cut = P.value_end.search(said)
+    value = said[: cut.start()] if cut else said
     for before in (P.every_weekday, P.article):
-        found = before.match(text[start:end])
-        start += found.end() if found else 0
-    while start < end and text[start] in " \t\"'“”‘’`*_":
-        start += 1
-    while start < end and text[end - 1] in " \t.,:;!\"'“”‘’`*_":
-        end -= 1
-    return start, end
+        found = before.match(value)
+        value = value[found.end() :] if found else value
+    return value.lstrip(" \t\"'“”‘’`*_").rstrip(" \t.,:;!\"'“”‘’`*_")
 
 
 def is_typed(value: str) -> bool:
@@ -480,10 +459,10 @@ Reader = Callable[[Matched], str]
 def matched(match: re.Match[str]) -> Matched | None:
     """What was found, or None when its subject is no name of a thing or nothing is said of it."""
     subject = subject_of(match.groupdict().get("s") or "we")
-    begin, end = value_span(match.string, match.start("v"), match.end("v"))
-    if subject is None or begin >= end:
+    value = value_in(match["v"])
+    if subject is None or not value:
         return None
-    return Matched(match, subject, match.string[begin:end], key_words(subject))
+    return Matched(match, subject, value, key_words(subject))
 
 
 def subject_of(text: str) -> str | None:
@@ -810,11 +789,8 @@ RULE_CONFIDENCE = 0.85
 """How sure a fact is that a rule found; one that is said as a belief is less so."""
 
 
-def stated_fact(clause: str) -> tuple[str, str, float, bool] | None:
-    """Key and value of the fact that a clause states, how sure that is, and whether it ended.
-
-    The first rule that fits decides.
-    """
+def stated_fact(clause: str) -> Fact | None:
+    """The fact that a clause states; the first rule that fits decides."""
     opened = P.openers.match(clause)
     said = clause[opened.end() :] if opened else clause
     belief = P.belief.match(said)
@@ -830,7 +806,9 @@ def stated_fact(clause: str) -> tuple[str, str, float, bool] | None:
             value = " ".join(found.value.split())
             if not _is_short(value) or P.pronoun.match(value):
                 return None
-            return key, value, round(RULE_CONFIDENCE * (0.6 if belief else 1.0), 4), ended
+            sure = round(RULE_CONFIDENCE * (0.6 if belief else 1.0), 4)
+            scope = scope_of_clause(clause)
+            return Fact(key=key, value=value, confidence=sure, ended=ended, scope=scope)
     return None
 
 
@@ -862,8 +840,7 @@ def stated_decision(
     sentence = text[slice(*span)]
     if is_question(sentence) or is_spoken_by_other(sentence):
         return None, 1
-    read = _stated_decisions_read(sentence)
-    if read is None:
+    if (read := _stated_decisions_read(sentence)) is None:
         return None, 1
     what, reason, needs_reason = read
     end, used = span[1], 1
@@ -873,7 +850,8 @@ def stated_decision(
     what, reason = what.strip(TRIMMED), reason.strip(TRIMMED)
     if (needs_reason and not reason) or not _is_decision(what, reason):
         return None, 1
-    return decision_of(what, reason, text, (span[0], end)), used
+    made = episode_of(text, (span[0], end), what, reason=reason)
+    return made, used
 
 
 def _stated_decisions_read(sentence: str) -> tuple[str, str, bool] | None:
@@ -921,12 +899,9 @@ def _parted(what: str) -> tuple[str, str]:
 
 def _is_decision(what: str, reason: str) -> bool:
     """Whether the words name something that a later reader can understand."""
-    words = what.split()
-    if not words or P.no_decision.match(what) or P.pointing.search(what):
+    if not what.strip() or P.no_decision.match(what) or P.pointing.search(what):
         return False
-    if len(words) > 1:
-        return True
-    return bool(reason) or not what.islower()
+    return " " in what or bool(reason) or not what.islower()
 
 
 def title_of(text: str) -> str:
@@ -937,12 +912,19 @@ def title_of(text: str) -> str:
     return text[: cut if cut > TITLE_CHARACTERS // 2 else TITLE_CHARACTERS].rstrip(TRIMMED) + "…"
 
 
-def decision_of(what: str, reason: str, text: str, span: Span) -> StatedEpisode:
-    """What was decided in a part of a text, and why if that was said."""
-    start, end = span
-    told = text[start:end]
+def episode_of(
+    text: str, span: Span, title: str, *, reason: str = "", error: str = "", fix: str = ""
+) -> StatedEpisode:
+    """What a part of a text tells of: an error with its fix, else a decision."""
     return StatedEpisode(
-        title=title_of(what), narrative=told, reason=reason, sort="decision", start=start, end=end
+        title=title_of(title),
+        narrative=text[slice(*span)],
+        sort="error" if error else "decision",
+        reason=reason,
+        error=error,
+        fix=fix,
+        start=span[0],
+        end=span[1],
     )
 
 
@@ -973,25 +955,21 @@ def stated_fix(text: str, spans: Sequence[Span], place: int) -> tuple[StatedEpis
 
 def _in_one(sentence: str) -> tuple[str, str] | None:
     """An error and its fix in one sentence."""
-    for pattern in (P.fix_for, P.fixed_first, P.to_fix):
+    sure = (P.fix_for, P.fixed_first, P.to_fix)
+    for pattern in (*sure, P.fix_of, P.went_away, P.after, P.until):
         match = pattern.match(sentence)
-        if match is not None and not P.bare.match(match["error"]):
+        if match is None or P.bare.match(match["error"]):
+            continue
+        if pattern in sure or P.failed.search(match["error"]):
             return match["error"], match["fix"]
     for cut in P.within.finditer(sentence):
         before, after = sentence[: cut.start()], sentence[cut.end() :]
         if P.failed.search(before) and (fix := P.fix.match(after) or P.fixed_it.match(after)):
             return before, fix["fix"]
     fix = P.fix.search(sentence)
-    if fix is not None and P.failed.search(sentence[: fix.start()]):
-        before = sentence[: fix.start()].strip(TRIMMED)
-        return None if P.bare.match(before) else (before, fix["fix"])
-    for pattern in (P.fix_of, P.went_away, P.after, P.until):
-        match = pattern.match(sentence)
-        if match is None or P.bare.match(match["error"]):
-            continue
-        if P.failed.search(match["error"]):
-            return match["error"], match["fix"]
-    return None
+    before = sentence[: fix.start()].strip(TRIMMED) if fix else ""
+    told = fix is not None and P.failed.search(before) and not P.bare.match(before)
+    return (before, fix["fix"]) if fix and told else None
 
 
 def _made(text: str, span: Span, error: str, fix: str) -> StatedEpisode | None:
@@ -999,16 +977,7 @@ def _made(text: str, span: Span, error: str, fix: str) -> StatedEpisode | None:
     fix = P.fix_tail.sub("", P.fix_label.sub("", fix.strip(TRIMMED))).strip(TRIMMED)
     if not error or not fix or P.not_yet.search(fix):
         return None
-    return fix_of(error, fix, text, span)
-
-
-def fix_of(error: str, fix: str, text: str, span: Span) -> StatedEpisode:
-    """An error that a part of a text tells of, and what fixed it."""
-    start, end = span
-    told, title = text[start:end], title_of(error)
-    return StatedEpisode(
-        title=title, narrative=told, sort="error", error=error, fix=fix, start=start, end=end
-    )
+    return episode_of(text, span, error, error=error, fix=fix)
 
 
 LONGEST_SENTENCE = 600
@@ -1023,16 +992,6 @@ class Extracted:
 
     facts: tuple[Fact, ...] = ()
     episodes: tuple[StatedEpisode, ...] = ()
-
-    @property
-    def decisions(self) -> tuple[StatedEpisode, ...]:
-        """What was decided."""
-        return tuple(one for one in self.episodes if one.sort == "decision")
-
-    @property
-    def fixes(self) -> tuple[StatedEpisode, ...]:
-        """Errors and what fixed them."""
-        return tuple(one for one in self.episodes if one.sort == "error")
 
 
 def extract(text: str, *, beside_requests: bool = False) -> Extracted:
@@ -1084,12 +1043,10 @@ def own_words(text: str) -> str:
 def _is_block(text: str, span: Span) -> bool:
     """Whether a code span is a block of its own and not a word in a sentence."""
     start, end = span
-    if "\n" in text[start:end]:
-        return True
-    line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", end)
-    line = text[line_start : len(text) if line_end < 0 else line_end]
-    return line.strip() == text[start:end].strip()
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    after = text[end : len(text) if line_end < 0 else line_end]
+    return "\n" in text[start:end] or not (before + after).strip()
 
 
 def statements(text: str) -> Iterator[Span]:
@@ -1112,19 +1069,8 @@ def _facts(own: str, start: int, end: int, text: str) -> Iterator[Fact]:
     if not is_asserted(sentence) or P.pointed.search(sentence) or P.code_like.search(sentence):
         return
     for begin, stop in clauses_of(sentence):
-        clause = sentence[begin:stop].rstrip()
-        if found := stated_fact(clause):
-            key, value, confidence, ended = found
-            yield Fact(
-                key=key,
-                value=value,
-                text=text[start:end],
-                confidence=confidence,
-                start=start,
-                end=end,
-                ended=ended,
-                scope=scope_of_clause(clause),
-            )
+        if found := stated_fact(sentence[begin:stop].rstrip()):
+            yield replace(found, text=text[start:end], start=start, end=end)
 
 
 def scope_of_clause(clause: str) -> FactScope:

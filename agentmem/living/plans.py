@@ -43,7 +43,7 @@ from agentmem.living.conflicts import (
     Statement,
     StatementReading,
     Verdict,
-    judge_readings,
+    judge,
     read_statement,
     same_stem,
     stem_word,
@@ -454,7 +454,8 @@ def compare_readings(
     if not (_names_in(one, other) and _names_in(other, one)):
         return "name"
     said, answer = Statement(text=first.text), Statement(text=second.text)
-    verdict = judge_readings(said, first.reading, second=answer, second_reading=second.reading)
+    read = {first.text: first.reading, second.text: second.reading}.__getitem__
+    verdict = judge(said, answer, read=read)
     if verdict.conflicting:
         return "conflict"
     if _small_words_swapped(first.text, second.text):
@@ -707,9 +708,7 @@ class Planner:
             Statement(text=self._stated(m.id), date=start_of(m), key=keys[m.id])
             for m in (one, other)
         )
-        verdict = judge_readings(
-            first, self._read(first.text), second=second, second_reading=self._read(second.text)
-        )
+        verdict = judge(first, second, read=self._read)
         if not verdict.conflicting or verdict.confidence < self.settings.contradiction_confidence:
             return
         if verdict.kind == "supersedes" and one.kind == other.kind == "fact":

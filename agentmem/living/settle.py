@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -121,24 +121,6 @@ def read_contradiction(link: Link, memories: Mapping[str, Memory]) -> Contradict
         note=said["note"],
         resolved_at=link.settled_at,
     )
-
-
-# ----------------------------------------------------------------------------
-# What new memories mean for the old ones they speak of: contradicted, or superseded.
-
-
-def plan_contradictions(
-    state: LivingState,
-    *,
-    now: datetime,
-    new: Collection[str],
-    similar: Iterable[SimilarPair] = (),
-    settings: ConsolidationSettings | None = None,
-) -> ConsolidationPlan:
-    """Contradictions of the memories `new` with others of `state`, and what they supersede."""
-    planner = Planner(state, now, len, settings or ConsolidationSettings(), new)
-    planner.contradict(tuple(similar))
-    return ConsolidationPlan(operations=tuple(planner.operations))
 
 
 # ----------------------------------------------------------------------------
@@ -410,9 +392,9 @@ class Settler:
             settled=settled_pairs,
         )
         now = self._memory.clock.now()
-        plan = plan_contradictions(
-            state, now=now, new={one.id for one in new}, similar=similar, settings=self._settings
-        )
+        planner = Planner(state, now, len, self._settings, {one.id for one in new})
+        planner.contradict(similar)
+        plan = ConsolidationPlan(operations=tuple(planner.operations))
         if not plan.empty:
             revision = revision_of(
                 plan, state, revision_id=self._memory.ids.new(), now=now, kind=JUDGE

@@ -11,7 +11,6 @@ from agentmem.living.conflicts import (
     Statement,
     find_conflicts,
     judge,
-    judge_readings,
     read_statement,
 )
 from tests.properties.strategies import instants, texts
@@ -104,12 +103,7 @@ def test_only_a_later_change_supersedes(start: datetime, seconds: int, change: s
 def test_a_statement_read_before_is_judged_the_same(first: Statement, second: Statement) -> None:
     """J6 Read once. Judging texts that were read before gives what judging the texts gives."""
     readings = {text: read_statement(text) for text in (first.text, second.text)}
-    assert judge(first, second) == judge_readings(
-        first,
-        readings[first.text],
-        second=second,
-        second_reading=readings[second.text],
-    )
+    assert judge(first, second) == judge(first, second, read=readings.__getitem__)
 
 
 @given(st.lists(statements(), max_size=4), st.lists(statements(), max_size=4))

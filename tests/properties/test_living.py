@@ -26,9 +26,11 @@ from agentmem.living.facts import (
 )
 from agentmem.living.plans import (
     Compress,
+    ConsolidationPlan,
     ConsolidationSettings,
     Forget,
     LivingState,
+    Planner,
     SimilarPair,
     Summarise,
     Supersede,
@@ -38,7 +40,6 @@ from agentmem.living.plans import (
     pair_of,
     plan_consolidation,
 )
-from agentmem.living.settle import plan_contradictions
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.counters import quarter_characters
 from tests.properties.living_samples import same_meaning
@@ -167,7 +168,9 @@ def test_comparing_hides_nothing_without_a_stated_change(
         for other in rows[place + 1 :]
     ]
     state = LivingState(memories=tuple(rows))
-    plan = plan_contradictions(state, now=NOW, new={one.id for one in rows}, similar=pairs)
+    planner = Planner(state, NOW, len, ConsolidationSettings(), {one.id for one in rows})
+    planner.contradict(pairs)
+    plan = ConsolidationPlan(operations=tuple(planner.operations))
     known = {one.id: one for one in rows}
     hidden = {one.id for one in apply_plan(state, plan, now=NOW).memories if one.superseded_by}
     changes = [one for one in plan.operations if isinstance(one, Supersede)]
