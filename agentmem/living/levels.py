@@ -33,8 +33,7 @@ _ORDINARY = STOP_WORDS | WORDS.fillers | WORDS.negators | WORDS.interjections
 _NEGATIONS = WORDS.negators - WORDS.doubtful_negators
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Essentials:
+class Essentials(NamedTuple):
     """The parts of a text that carry its truth, in comparable forms.
 
     Numbers are written one way ("1,000" and "one thousand" are "1000"), names
@@ -81,13 +80,8 @@ def read_essentials(text: str) -> Essentials:
             if _is_name(piece, base, first):
                 names.add(base)
     spans = all_code_spans(text) if _may_have_code(text) else ()
-    return Essentials(
-        numbers=frozenset(numbers),
-        names=frozenset(names),
-        negations=negations,
-        code=tuple(text[start:end] for start, end in spans),
-        words=frozenset(words),
-    )
+    code = tuple(text[start:end] for start, end in spans)
+    return Essentials(frozenset(numbers), frozenset(names), negations, code, frozenset(words))
 
 
 def missing_essentials(original: Essentials, shorter: Essentials) -> tuple[str, ...]:

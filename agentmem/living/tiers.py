@@ -18,7 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_text
@@ -50,22 +49,18 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 TIERS: tuple[Tier, ...] = (1, 2, 3, 4)
-NAMES: Mapping[Tier, str] = MappingProxyType(
-    {1: "Critical", 2: "Relevant", 3: "Background", 4: "Can be asked for"}
-)
+NAMES: Mapping[Tier, str] = {
+    1: "Critical", 2: "Relevant", 3: "Background", 4: "Can be asked for",
+}  # fmt: skip
 ALL_LEVELS: tuple[Level, ...] = get_args(Level)
-LEVELS: Mapping[Tier, tuple[Level, ...]] = MappingProxyType(
-    {tier: ALL_LEVELS[tier - 1 :] for tier in TIERS}
-)
-SHARES: Mapping[str, Shares] = MappingProxyType(
-    {
-        "general": (0.25, 0.375, 0.25, 0.125),
-        "debugging": (0.375, 0.3125, 0.1875, 0.125),
-        "feature": (0.1875, 0.4375, 0.25, 0.125),
-        "review": (0.25, 0.3125, 0.3125, 0.125),
-        "writing": (0.125, 0.375, 0.375, 0.125),
-    }
-)
+LEVELS: Mapping[Tier, tuple[Level, ...]] = {tier: ALL_LEVELS[tier - 1 :] for tier in TIERS}
+SHARES: Mapping[str, Shares] = {
+    "general": (0.25, 0.375, 0.25, 0.125),
+    "debugging": (0.375, 0.3125, 0.1875, 0.125),
+    "feature": (0.1875, 0.4375, 0.25, 0.125),
+    "review": (0.25, 0.3125, 0.3125, 0.125),
+    "writing": (0.125, 0.375, 0.375, 0.125),
+}
 
 
 class TierItem(NamedTuple):

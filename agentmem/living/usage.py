@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
@@ -92,29 +93,21 @@ MOST_CITED = 6
 def count_co_citations(store: Store, scope: Scope, cited: Sequence[str], *, at: datetime) -> None:
     """Count that these were cited together; those that are gone are passed over."""
     for first, second in combinations(sorted(set(cited[:MOST_CITED])), 2):
-        try:
-            known = [
-                link
-                for link in store.links.of(scope, first)
-                if link.relation == CO_CITED and link.second_id == second
-            ]
-            new = Link(first_id=first, second_id=second, relation=CO_CITED, created_at=at, note="1")
+        new = Link(first_id=first, second_id=second, relation=CO_CITED, created_at=at, note="1")
+        with suppress(RecordNotFound):
+            links = store.links.of(scope, first)
+            known = [one for one in links if (one.relation, one.second_id) == (CO_CITED, second)]
             if known:
                 note = str(times_of(known[0]) + 1)
                 store.links.settle(scope, known[0], at=at, note=note)
             else:
                 store.links.put(scope, new)
-        except RecordNotFound:
-            continue
 
 
 def co_cited(links: Iterable[Link]) -> dict[tuple[str, str], int]:
     """The counts, by pair."""
-    return {
-        (link.first_id, link.second_id): times_of(link)
-        for link in links
-        if link.relation == CO_CITED
-    }
+    cited = (link for link in links if link.relation == CO_CITED)
+    return {(link.first_id, link.second_id): times_of(link) for link in cited}
 
 
 def times_of(link: Link) -> int:

@@ -85,10 +85,10 @@ class Living:
         chat-completions callable) writes shorter summaries and looks at what
         the rules are not sure of, within `spend`; a dry run asks none.
         """
-        from agentmem.living.consolidate import Consolidator
+        from agentmem.living.consolidate import consolidate
 
-        consolidator = Consolidator(self._memory)
-        return consolidator.run(
+        return consolidate(
+            self._memory,
             scope_of(whose),
             dry_run=dry_run,
             settings=settings,
