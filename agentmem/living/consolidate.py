@@ -594,17 +594,14 @@ def revision_of(
 
 def bring_back(memory: Parts, scope: Scope, ids: Sequence[str]) -> JournalEntry:
     """Take the marks of forgetting and of cold from memories."""
-    before = [memory.store.get(scope, one) for one in ids]
-    after = [
+    before = tuple(memory.store.get(scope, one) for one in ids)
+    after = tuple(
         replace(one, metadata={k: v for k, v in one.metadata.items() if k not in MARKS})
         for one in before
-    ]
+    )
+    told = {"memories": len(before)}
     revision = Revision(
-        id=memory.ids.new(),
-        kind="bring back",
-        before=tuple(before),
-        after=tuple(after),
-        report={"memories": len(before)},
+        id=memory.ids.new(), kind="bring back", before=before, after=after, report=told
     )
     return memory.store.journal.apply(scope, revision, at=memory.clock.now())
 
@@ -637,36 +634,33 @@ class Nightly:
     def __init__(self, memory: Parts) -> None:
         self._memory = weakref.ref(memory)  # a night to come keeps no memory alive
         self._lock = threading.Lock()
-        self._timer: threading.Timer | None = None
-        self._closed = False
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Wait for the next night; again is harmless."""
         with self._lock:
-            memory = self._memory()
-            if self._timer is None and not self._closed and memory is not None:
-                seconds = seconds_until(memory.clock.now(), HOUR)
-                self._timer = threading.Timer(seconds, self._fire)
-                self._timer.name, self._timer.daemon = "agentmem-nightly", True
-                self._timer.start()
+            if self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(
+                    target=self._wait, name="agentmem-nightly", daemon=True
+                )
+                self._thread.start()
 
     def close(self) -> None:
         """Wait no longer."""
         with self._lock:
-            self._closed = True
-            timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-            if timer is not threading.current_thread():
-                timer.join()
+            self._closed.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
 
-    def _fire(self) -> None:
-        memory = self._memory()
-        if memory is not None:
-            memory.worker.submit(KIND, {}, key=KIND)
-        with self._lock:
-            self._timer = None
-        self.start()
+    def _wait(self) -> None:
+        while (memory := self._memory()) is not None:
+            seconds = seconds_until(memory.clock.now(), HOUR)
+            del memory
+            if self._closed.wait(seconds):
+                return
+            if (memory := self._memory()) is not None:
+                memory.worker.submit(KIND, {}, key=KIND)
 
 
 def run_nightly(memory: Parts, *, limit_seconds: float = LIMIT_SECONDS) -> int:

@@ -15,11 +15,11 @@ import math
 import re
 import threading
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_items, require_text
 from agentmem.base.errors import InvalidInput
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from agentmem.search.parts import Parts
 
 
+V = TypeVar("V")
 SignalKind = Literal["file", "branch", "error", "time", "collaborator", "tool", "task", "cited"]
 
 GUESSES = 10
@@ -252,8 +253,7 @@ class Predictions:
     def __init__(self, memory: Parts) -> None:
         self._memory = memory
         self._lock = threading.RLock()
-        self._known: dict[str, tuple[str | None, Predictor]] = {}
-        self._graph: tuple[str, dict[str, Any]] = ("", {})
+        self._known: dict[str, tuple[str | None, Any]] = {}
         self.lessons = 0
         lately = partial(TtlCache, memory.clock, capacity=1_000, ttl_seconds=SIGNAL_SECONDS)
         self._signals: TtlCache[tuple[Signal, ...]] = lately()
@@ -263,13 +263,9 @@ class Predictions:
 
     def note(self, signal: Signal, scope: Scope) -> None:
         """Remember that something is going on, for the turns of the next two hours."""
-        alone = signal.kind in ("branch", "task", "time")  # one at a time
+        replaced = {signal.kind} & {"branch", "task", "time"}  # one at a time
         with self._lock:
-            known = [
-                s
-                for s in self.current(scope)
-                if s != signal and not (alone and s.kind == signal.kind)
-            ]
+            known = [s for s in self.current(scope) if s != signal and s.kind not in replaced]
             self._signals.put(_whose(scope), (*known, signal)[-MOST_SIGNALS:])
 
     def current(self, scope: Scope) -> tuple[Signal, ...]:
@@ -291,22 +287,16 @@ class Predictions:
         given = tuple(signals)
         digests = self._digests(self.features(given, scope))
         named = self._naming(given, scope)
-        with self._lock:
-            raw = self._memory.store.settings.get(_name(scope))
-            guesses = self._read(_name(scope), raw).predict(
-                digests, limit=GUESSED * limit, named=named
-            )
+        predictor = self._read(_name(scope), lambda raw: _parse(raw) or Predictor())
+        guesses = predictor.predict(digests, limit=GUESSED * limit, named=named)
         seen = self._memory.store.get_many(scope, [guess.id for guess in guesses])
         memories = {memory.id: memory for memory in seen if memory.superseded_by is None}
+        found = [guess for guess in guesses if guess.id in memories][:limit]
+        reasons = [tuple(digests.get(name, name) for name in guess.because) for guess in found]
         return [
-            Prediction(
-                memory=memories[guess.id],
-                confidence=guess.confidence,
-                because=tuple(digests.get(name, name) for name in guess.because),
-            )
-            for guess in guesses
-            if guess.id in memories
-        ][:limit]
+            Prediction(memory=memories[guess.id], confidence=guess.confidence, because=because)
+            for guess, because in zip(found, reasons, strict=True)
+        ]
 
     def _naming(self, signals: Iterable[Signal], scope: Scope) -> dict[str, str]:
         """The memories that name a file of `signals`, such as a decision about it."""
@@ -314,15 +304,12 @@ class Predictions:
 
         retriever = Retriever(self._memory.store, self._memory.index, self._memory.embedding)
         names = [plain_path(s.value).rpartition("/")[2] for s in signals if s.kind == "file"]
-        return {
-            hit.memory.id: name
-            for name in names
-            if name
-            for hit in retriever.search(
-                Request(query=name, selection=Selection(reader=scope), mode="fulltext")
-            )
-            if mentions(hit.memory.text, name)
-        }
+        found: dict[str, str] = {}
+        for name in filter(None, names):
+            request = Request(query=name, selection=Selection(reader=scope), mode="fulltext")
+            hits = [hit for hit in retriever.search(request) if mentions(hit.memory.text, name)]
+            found |= {hit.memory.id: name for hit in hits}
+        return found
 
     def remember(self, features: Sequence[str], cited: Sequence[str], scope: Scope) -> None:
         """Learn in the background that `cited` were used while `features` were on."""
@@ -364,11 +351,7 @@ class Predictions:
         files = [plain_path(signal.value) for signal in signals if signal.kind == "file"]
         if not files:
             return {}
-        raw = self.get_kept("relations", scope) or ""
-        known, graph = self._graph
-        if raw != known:
-            graph = unpack(raw) if raw else {}
-            self._graph = (raw, graph)
+        graph = self._read(_name(scope, "relations"), lambda raw: unpack(raw) if raw else {})
         found: dict[str, tuple[str, ...]] = {}
         for path in files:
             near = graph.get(path)
@@ -426,12 +409,15 @@ class Predictions:
 
     # -- in the store --------------------------------------------------------------------
 
-    def _read(self, name: str, raw: str | None) -> Predictor:
-        """The predictor as the store has it; one that cannot be read learns again."""
-        known = self._known.get(name)
-        if known is None or known[0] != raw:
-            known = self._known[name] = (raw, _parse(raw) or Predictor())
-        return known[1]
+    def _read(self, name: str, parse: Callable[[str | None], V]) -> V:
+        """What `parse` makes of a setting, made anew when it has changed."""
+        with self._lock:
+            raw = self._memory.store.settings.get(name)
+            known = self._known.get(name)
+            if known is None or known[0] != raw:
+                known = self._known[name] = (raw, parse(raw))
+        made: V = known[1]
+        return made
 
     def _register(self, scope: Scope) -> None:
         """Note that there is something of this user and project, to find it when it is erased."""

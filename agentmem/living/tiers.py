@@ -424,7 +424,14 @@ def _wanted(
             yield 2, memory, "related decision"
     for memory, _ in () if situation.told else decisions[:NEW_DECISIONS]:
         yield 2, memory, "recent decision"
-    for memory in _others_first(fetched.preferences, situation.people, reader):
+
+    def place(memory: Memory) -> int:
+        """The people who are here come first, then others, then the reader."""
+        owner = memory.scope.user_id
+        here = owner in situation.people or memory.speaker in situation.people
+        return 0 if here else 2 if owner == reader.user_id else 1
+
+    for memory in sorted(fetched.preferences, key=place):
         mine = memory.visibility == "private" and memory.scope.user_id == reader.user_id
         who = memory.speaker or memory.scope.user_id or "a collaborator"
         yield 2, memory, "preference" if mine else f"preference of {who}"
@@ -478,20 +485,6 @@ def _failures(results: Sequence[Memory], now: datetime) -> list[tuple[Memory, st
     return found[::-1]
 
 
-def _others_first(
-    preferences: Sequence[Memory], here: frozenset[str], reader: Scope
-) -> list[Memory]:
-    """Preferences of the people who are here, then of others, then the reader's own."""
-
-    def place(memory: Memory) -> int:
-        owner = memory.scope.user_id
-        if owner in here or memory.speaker in here:
-            return 0
-        return 2 if owner == reader.user_id else 1
-
-    return sorted(preferences, key=place)
-
-
 def _trigger(memory: Memory) -> str:
     record = from_memory(memory)
     if isinstance(record, Workflow):
@@ -524,7 +517,9 @@ def _same_file(one: str, other: str) -> bool:
 
 
 EPISODES = 300
-RULES = 100
+MOST_RULES = 100
+RULES = ("pattern", "workflow")
+"""Kinds that tell how things are done."""
 RESULTS = 50
 RECENT = 150
 FOUND = 20
@@ -705,9 +700,9 @@ class Tiers:
             results=recent("tool results", "tool_result", limit=RESULTS, since=now - ERROR_AGE),
             predicted=tuple(guesses or ()),
             preferences=parts.read("preferences", self._memory.preferences.current, scope) or (),
-            patterns=recent("patterns", "pattern", limit=RULES),
-            workflows=recent("workflows", "workflow", limit=RULES),
-            recent=_topics(recent("recent memories", limit=RECENT)),
+            patterns=recent("patterns", "pattern", limit=MOST_RULES),
+            workflows=recent("workflows", "workflow", limit=MOST_RULES),
+            recent=tuple(filter(_is_topic, recent("recent memories", limit=RECENT))),
         )
         if len(parts.problems) == began:
             self._fetched.put(key, fetched)
@@ -731,13 +726,8 @@ class Tiers:
         found = self._memory.search(task, top_k=FOUND, **scope.whose)
         # A search is generous with a small memory; conventions that no word of the task
         # names are background, where they have a tier of their own.
-        kinds = {"preference", "tool_result"}
-        unnamed = kinds | {"pattern", "workflow"}
-        return tuple(
-            hit
-            for hit in found
-            if hit.memory.kind not in (unnamed if hit.lexical is None else kinds)
-        )
+        named = [hit for hit in found if hit.lexical is not None or hit.memory.kind not in RULES]
+        return tuple(h for h in named if h.memory.kind not in ("preference", "tool_result"))
 
     def _sort(
         self,
@@ -780,7 +770,7 @@ def _make_levels(memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
     text = told[:LEVEL_CHARACTERS]
     summary = short = text
     index = index_line(text, title=memory.title) or text[:INDEX_CHARACTERS]
-    if tier < 4 and memory.kind not in ("pattern", "workflow"):  # steps and templates are short
+    if tier < 4 and memory.kind not in RULES:  # steps and templates are short already
         if tier == 3:
             short = compress(text)
         else:
@@ -789,14 +779,11 @@ def _make_levels(memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
     return told, memory.summary or summary, memory.compressed or short, memory.index or index
 
 
-def _topics(memories: Sequence[Memory]) -> tuple[Memory, ...]:
-    """What is worth naming: no small results, no preferences, no single messages."""
-    return tuple(
-        memory
-        for memory in memories
-        if memory.kind not in ("preference", "message")
-        and (memory.kind != "tool_result" or memory.metadata.get("large"))
-    )
+def _is_topic(memory: Memory) -> bool:
+    """Whether it is worth naming: no small result, no preference, no single message."""
+    if memory.kind == "tool_result":
+        return bool(memory.metadata.get("large"))
+    return memory.kind not in ("preference", "message")
 
 
 class Attempts:
