@@ -23,7 +23,7 @@ from agentmem.base.filters import Selection
 from agentmem.base.telemetry import span
 from agentmem.base.types import COLD_AT, FORGOTTEN_AT, Memory, Scope, audience, same_audience
 from agentmem.living.conflicts import Verdict
-from agentmem.living.levels import accept_model_text, cheaper
+from agentmem.living.levels import cheaper, find_problems
 from agentmem.living.models import Asker, Model, Spend, find_json, json_format, strict_object
 from agentmem.living.plans import (
     AddLink,
@@ -396,7 +396,7 @@ class ModelHelp:
             text = memories[one.id].text
             proposed = read_shorter(self.asker.ask(_SHORTEN, {"note": text}, SHORTER_FORMAT))
             shorter = proposed and count(proposed) < count(one.summary)
-            if shorter and accept_model_text(text, proposed, count).accepted:
+            if shorter and not find_problems(text, proposed, count):
                 made[one.id] = proposed
         for operation in operations:
             match operation:

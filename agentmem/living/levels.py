@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -149,33 +148,18 @@ _PIECES = re.compile(r"(\s+)")
 _CORE = re.compile(r"[\"'“‘(\[]*([\w’']+)([\"'”’)\],;:.!?…]*)\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Levels:
-    """A text at four levels and what each costs in tokens, never rising (P35)."""
+class Levels(NamedTuple):
+    """What is shorter than a text, each no dearer in tokens than the one before (P35)."""
 
-    full: str
     summary: str
     compressed: str
     index: str
-    full_tokens: int
     summary_tokens: int
     compressed_tokens: int
-    index_tokens: int
-
-
-class ModelText(NamedTuple):
-    """What speaks against a text that a model proposed in place of the original."""
-
-    problems: tuple[str, ...]
-
-    @property
-    def accepted(self) -> bool:
-        """Whether nothing does."""
-        return not self.problems
 
 
 def make_levels(text: str, count: TokenCounter, *, title: str = "", kind: str = "") -> Levels:
-    """`text` at all four levels, for any text and any counter (P35).
+    """The three levels below `text`, for any text and any counter (P35).
 
     A level that would cost more than the one above is the one above. Sentences
     beyond `SUMMARY_SHARE` of the tokens leave the summary unless they bring a
@@ -193,19 +177,8 @@ def make_levels(text: str, count: TokenCounter, *, title: str = "", kind: str = 
         lines = list(_index_lines(text, title, (INDEX_WORDS, INDEX_WORDS // 2, 0)))
     summary, summary_tokens = cheaper(shorter, text, count)
     compressed, compressed_tokens = cheaper(short, summary, count)
-    costs = ((line, count(line)) for line in lines if line)
-    fitting = (one for one in costs if one[1] <= compressed_tokens)
-    index, index_tokens = next(fitting, (compressed, compressed_tokens))
-    return Levels(
-        full=text,
-        summary=summary,
-        compressed=compressed,
-        index=index,
-        full_tokens=count(text),
-        summary_tokens=summary_tokens,
-        compressed_tokens=compressed_tokens,
-        index_tokens=index_tokens,
-    )
+    index = next((one for one in lines if one and count(one) <= compressed_tokens), compressed)
+    return Levels(summary, compressed, index, summary_tokens, compressed_tokens)
 
 
 SHARES = (0.4, 0.27, 0.12)
@@ -370,14 +343,12 @@ def _within(line: str) -> str:
     return whole or line[:INDEX_CHARACTERS]
 
 
-def accept_model_text(original: str, proposed: str, count: TokenCounter) -> ModelText:
-    """Whether `proposed` may replace `original`: cheaper, nothing essential lost or invented."""
-    require_text(original, "original")
-    require_text(proposed, "proposed")
+def find_problems(original: str, proposed: str, count: TokenCounter) -> tuple[str, ...]:
+    """Why `proposed` may not replace `original`: not cheaper, something lost or invented."""
     empty = [] if proposed.strip() else ["empty"]
     longer = [] if count(proposed) < count(original) else ["not shorter"]
     missing = missing_essentials(read_essentials(original), read_essentials(proposed))
-    return ModelText((*empty, *longer, *missing))
+    return (*empty, *longer, *missing)
 
 
 def code_across(text: str, spans: list[tuple[int, int]]) -> bool:
