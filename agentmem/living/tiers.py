@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_text
@@ -575,11 +576,8 @@ class Tiers:
         with span("search_memory", store_id=self._memory.telemetry_id, step="assemble") as told:
             given = self.signals_for(signals, scope)
             parts = Attempts()
-            fetched = self.fetch(scope, given, parts)
-            if task.strip():
-                hits = parts.read("search", self._search, task, scope) or ()
-                fetched = replace(fetched, hits=hits)
-            placed = self._sort(fetched, given, task, scope, parts)
+            hits = parts.read("search", self._search, task, scope) if task.strip() else ()
+            placed = self._place(scope, given, task, parts, hits=hits or ())
             items = {tier: self._items(placed[tier], tier, count) for tier in TIERS}
             context = assemble_tiers(items, budget_tokens, count=count, shares=shares)
             told.found(len(context.ids))
@@ -604,15 +602,10 @@ class Tiers:
         memory, nothing is pointed to.
         """
         parts = Attempts()
-        fetched = self.fetch(scope, signals, parts)
         by_id = {hit.memory.id: hit for hit in hits}
         told = {memory.id for memory in profile} | {hit.memory.id for hit, _ in chosen.passed_over}
-        fetched = replace(
-            fetched,
-            hits=tuple(by_id[candidate.id] for candidate in chosen.candidates),
-            preferences=tuple(m for m in fetched.preferences if m.id not in told),
-        )
-        placed = self._sort(fetched, signals, task, scope, parts)
+        found = tuple(by_id[candidate.id] for candidate in chosen.candidates)
+        placed = self._place(scope, signals, task, parts, hits=found, told=told)
         said = {
             hit.memory.id
             for hit, why in chosen.passed_over
@@ -729,22 +722,25 @@ class Tiers:
         named = [hit for hit in found if hit.lexical is not None or hit.memory.kind not in RULES]
         return tuple(h for h in named if h.memory.kind not in ("preference", "tool_result"))
 
-    def _sort(
+    def _place(
         self,
-        fetched: TierMaterial,
+        scope: Scope,
         signals: Sequence[Signal],
         task: str,
-        scope: Scope,
         parts: Attempts,
+        *,
+        hits: tuple[Hit, ...],
+        told: Collection[str] = (),
     ) -> Mapping[Tier, Sequence[Placed]]:
+        """What is fetched and found, in its tiers, without the preferences that are `told`."""
+        fetched = self.fetch(scope, signals, parts)
+        untold = tuple(memory for memory in fetched.preferences if memory.id not in told)
+        fetched = replace(fetched, hits=hits, preferences=untold)
         related = parts.read("relations", self._predictions.related, signals, scope) or {}
-
-        def sort() -> Mapping[Tier, Sequence[Placed]]:
-            near = [path for paths in related.values() for path in paths]
-            situation = Situation(signals, now=self._memory.clock.now(), task=task, related=near)
-            return sort_into_tiers(fetched, situation, reader=scope)
-
-        return parts.read("sorting", sort) or dict.fromkeys(TIERS, ())
+        near, now = chain(*related.values()), self._memory.clock.now()
+        situation = Situation(signals, now=now, task=task, related=near)
+        placed = parts.read("sorting", sort_into_tiers, fetched, situation, reader=scope)
+        return placed or dict.fromkeys(TIERS, ())
 
     # -- levels ----------------------------------------------------------------------------
 
