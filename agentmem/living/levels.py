@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -148,7 +149,8 @@ _PIECES = re.compile(r"(\s+)")
 _CORE = re.compile(r"[\"'“‘(\[]*([\w’']+)([\"'”’)\],;:.!?…]*)\Z")
 
 
-class Levels(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Levels:
     """What is shorter than a text, each no dearer in tokens than the one before (P35)."""
 
     summary: str

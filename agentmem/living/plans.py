@@ -433,14 +433,10 @@ def read_for_merging(text: str) -> MergeReading:
 
 
 def compare_readings(
-    first: MergeReading,
-    second: MergeReading,
-    similarity: float,
-    *,
-    threshold: float = MERGE_SIMILARITY,
+    first: MergeReading, second: MergeReading, similarity: float, *, least: float = MERGE_SIMILARITY
 ) -> MergeReason:
     """ "same" if two texts, this similar, say the same, or what speaks against it (L4)."""
-    if require_number(similarity, "similarity") < threshold:
+    if require_number(similarity, "similarity") < least:
         return "similarity"
     if first.text == second.text:
         return "same"
@@ -641,7 +637,7 @@ class Planner:
             if one is None or other is None or not self._may_merge(one, other):
                 continue
             read, read_too = self._for_merging(one.text), self._for_merging(other.text)
-            if compare_readings(read, read_too, similarity, threshold=least) != "same":
+            if compare_readings(read, read_too, similarity, least=least) != "same":
                 continue
             stays, goes = choose_survivor(one, other)
             metadata, usage = merge_metadata(stays, goes), merge_usage(stays.usage, goes.usage)

@@ -25,7 +25,7 @@ from agentmem.base.checks import require_choice, require_count, require_items, r
 from agentmem.base.errors import InvalidInput
 from agentmem.base.filters import Selection
 from agentmem.base.guards import TtlCache
-from agentmem.base.types import LEARN_CITED, Memory, Scope
+from agentmem.base.types import EMPTY, LEARN_CITED, Memory, Scope
 from agentmem.text.terms import mentions
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Predicted(NamedTuple):
 
 
 def features_of(
-    signals: Iterable[Signal], *, related: Mapping[str, Sequence[str]] | None = None
+    signals: Iterable[Signal], *, related: Mapping[str, Sequence[str]] = EMPTY
 ) -> tuple[str, ...]:
     """The features of signals, as `sort:value`.
 
@@ -82,7 +82,7 @@ def features_of(
     """
     found: dict[str, None] = {}
     for signal in signals:
-        found |= dict.fromkeys(_features(signal, related or {}))
+        found |= dict.fromkeys(_features(signal, related))
     return tuple(found)
 
 
@@ -140,11 +140,7 @@ class Predictor:
             self._seen = dict(list(self._seen.items())[-KEPT_FEATURES:])
 
     def predict(
-        self,
-        features: Iterable[str],
-        *,
-        limit: int = GUESSES,
-        named: Mapping[str, str] | None = None,
+        self, features: Iterable[str], *, limit: int = GUESSES, named: Mapping[str, str] = EMPTY
     ) -> tuple[Predicted, ...]:
         """The memories most probably cited next, best first; equal ones by id.
 
@@ -159,7 +155,7 @@ class Predictor:
             for times, known in [self._seen.get(feature, (0.0, {}))]
             for memory_id, seen in known.items()
         ]
-        said += [(memory_id, NAMED, f"names {name}") for memory_id, name in (named or {}).items()]
+        said += [(memory_id, NAMED, f"names {name}") for memory_id, name in named.items()]
         for memory_id, chance, reason in said:
             doubt[memory_id] = doubt.get(memory_id, 1.0) * (1.0 - chance)
             because.setdefault(memory_id, []).append((-chance, reason))
