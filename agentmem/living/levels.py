@@ -15,7 +15,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from agentmem.base.checks import require_text
 from agentmem.base.protocols import TokenCounter
 from agentmem.living.conflicts import SCALES, SMALL_NUMBERS, WORDS, P, stem_word
 from agentmem.text.regions import all_code_spans
@@ -169,8 +168,6 @@ def make_levels(text: str, count: TokenCounter, *, title: str = "", kind: str = 
     an `episode` by its title and its most central sentence (`SHARES`, `EPISODE_TOKENS`):
     what they keep are the numbers, names and negations of those.
     """
-    require_text(text, "text")
-    require_text(title, "title")
     if kind in ("fact", "episode") and not _may_have_code(text.strip()):
         shorter, short, lines = _record_levels(text, count, title, kind)
     else:

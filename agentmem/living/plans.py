@@ -579,9 +579,8 @@ def plan_consolidation(
     since the last run is not read again.
     """
     require_instant(now, "now")
-    chosen = settings or ConsolidationSettings()
     pairs = tuple(similar)
-    planner = Planner(state, now, count, chosen, changed)
+    planner = Planner(state, now, count, settings or ConsolidationSettings(), changed)
     planner.merge(pairs)
     planner.contradict(pairs)
     planner.rerank()  # before forgetting, which asks for the importance

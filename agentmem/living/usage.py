@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
 
-from agentmem.base.checks import require_text
 from agentmem.base.errors import RecordNotFound
 from agentmem.base.types import Scope, Usage
 from agentmem.stores.base import Store
@@ -44,7 +43,6 @@ def find_used(answer: str, shown: Sequence[Shown], *, question: str = "") -> fro
     """
     from agentmem.prompt.cite import cited_numbers
 
-    require_text(answer, "answer")
     numbers = set(cited_numbers(answer))
     cited = frozenset(one.id for one in shown if one.number and one.number in numbers)
     if cited:
@@ -53,13 +51,11 @@ def find_used(answer: str, shown: Sequence[Shown], *, question: str = "") -> fro
     if len(said) < LEAST_WORDS:
         return frozenset()
     asked = _terms(question)
-    used = set()
-    for one in shown:
-        telling = _terms(one.text) - asked
-        common = telling & said
-        if len(common) >= LEAST_WORDS and len(common) >= SHARED * len(telling):
-            used.add(one.id)
-    return frozenset(used)
+    return frozenset(
+        one.id
+        for one in shown
+        if len((terms := _terms(one.text) - asked) & said) >= max(LEAST_WORDS, SHARED * len(terms))
+    )
 
 
 def usage_factor(usage: Usage, *, now: datetime) -> float:
