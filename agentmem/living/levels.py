@@ -261,34 +261,28 @@ def summarise(text: str, count: TokenCounter, *, share: float = SUMMARY_SHARE) -
     spans = list(sentences(text))
     if len(spans) < 2 or len(spans) > MAX_SENTENCES or code_across(text, spans):
         return text
-    terms = [analyse(text[start:end]) for start, end in spans]
+    said = [text[start:end] for start, end in spans]
+    terms = [analyse(sentence) for sentence in said]
     frequency = Counter(term for found in terms for term in set(found))
-    essentials = [read_essentials(text[start:end]) for start, end in spans]
     known: set[str] = set()
     kept: set[int] = set()
-    for place, found in enumerate(essentials):
+    for place, found in enumerate(map(read_essentials, said)):
         marks = {*found.numbers, *found.names, *found.code}
         if found.negations:
             marks.add(f"not {place}")
         if not marks <= known:
             known |= marks
             kept.add(place)
-    room = share * count(text) - sum(count(text[slice(*spans[place])]) for place in kept)
-    scored = sorted(
-        (place for place in range(len(spans)) if place not in kept),
-        key=lambda place: (-_centrality(terms[place], frequency), place),
-    )
-    for place in scored:
-        sentence = text[slice(*spans[place])]
-        if P.pleasantry.match(sentence):
-            continue
-        cost = count(sentence)
+    room = share * count(text) - sum(count(said[place]) for place in kept)
+    rest = [at for at, one in enumerate(said) if at not in kept and not P.pleasantry.match(one)]
+    for place in sorted(rest, key=lambda place: -_centrality(terms[place], frequency)):
+        cost = count(said[place])
         if cost <= room or not kept:
             room -= cost
             kept.add(place)
     if not kept or len(kept) == len(spans):
         return text
-    summary = " ".join(text[slice(*spans[place])] for place in sorted(kept))
+    summary = " ".join(said[place] for place in sorted(kept))
     lost = missing_essentials(read_essentials(text), read_essentials(summary))
     return text if lost else summary  # what is code may depend on the sentences around it
 

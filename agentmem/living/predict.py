@@ -349,12 +349,9 @@ class Predictions:
             return {}
         graph = self._read(_name(scope, "relations"), lambda raw: unpack(raw) if raw else {})
         found: dict[str, tuple[str, ...]] = {}
-        for path in files:
-            near = graph.get(path)
-            if near is None:  # an absolute path, or one that begins at another folder
-                near = next(
-                    (graph[known] for known in sorted(graph) if path.endswith(f"/{known}")), ()
-                )
+        for path in files:  # it may be absolute, or begin at another folder
+            known = (one for one in sorted(graph) if path.endswith(f"/{one}"))
+            near = graph.get(path if path in graph else next(known, ""), ())
             found[path] = tuple(str(other) for other in near)
         return found
 
