@@ -57,12 +57,14 @@ def read_essentials(text: str) -> Essentials:
     before = 0.0  # the number that stands right before, which "thousand" multiplies
     for match in _PIECE.finditer(text):
         piece = match[0]
-        first = last_end == 0 or not _ENDS.isdisjoint(text[last_end : match.start()])
-        last_end = match.end()
-        lower = piece.lower().replace("’", "'")
-        base = lower.removesuffix("'s")
+        since, last_end = last_end, match.end()
+        plain = piece.islower() and piece.isalpha()  # most words
+        lower = piece if plain else piece.lower().replace("’", "'")
+        base = lower if plain else lower.removesuffix("'s")
         words.add(base)
-        negations += _denies(lower)
+        negations += lower in _NEGATIONS or lower.endswith("n't")
+        if plain and not before and base not in SMALL_NUMBERS:
+            continue
         if piece[0].isdigit():
             number = _number(base)
             numbers.add(number)
@@ -76,7 +78,8 @@ def read_essentials(text: str) -> Essentials:
                     numbers.discard(_shown(before))
                 numbers.add(_shown(before * SCALES[base]))
             before = float(base == "one")
-            if _is_name(piece, base, first):
+            first = since == 0 or not _ENDS.isdisjoint(text[since : match.start()])
+            if not plain and _is_name(piece, base, first):
                 names.add(base)
     spans = all_code_spans(text) if _may_have_code(text) else ()
     code = tuple(text[start:end] for start, end in spans)
@@ -128,8 +131,6 @@ def _shown(value: float) -> str:
 
 
 def _is_name(piece: str, base: str, first: bool) -> bool:
-    if piece.islower() and piece.isalpha():
-        return False  # most words
     if any(c.isupper() or c.isdigit() for c in piece[1:]):
         return True
     if not piece[0].isupper() or len(piece) < 2:
