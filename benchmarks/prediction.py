@@ -91,7 +91,7 @@ def replay(
         track(steps, description="replaying", disable=quiet)
     ):
         now = [*signals, *(Signal(kind="cited", value=memory_id) for memory_id in before)]
-        features = features_of(now, related=related)
+        features = features_of(now, related=related or {})
         guesses = {p.id for p in predictor.predict(features)}
         if number >= warm_up:
             wanted += len(cited)

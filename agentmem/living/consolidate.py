@@ -23,7 +23,7 @@ from agentmem.base.filters import Selection
 from agentmem.base.telemetry import span
 from agentmem.base.types import COLD_AT, FORGOTTEN_AT, Memory, Scope, audience, same_audience
 from agentmem.living.conflicts import Verdict
-from agentmem.living.levels import accept_model_text, cheaper
+from agentmem.living.levels import cheaper, find_problems
 from agentmem.living.models import Asker, Model, Spend, find_json, json_format, strict_object
 from agentmem.living.plans import (
     AddLink,
@@ -396,7 +396,7 @@ class ModelHelp:
             text = memories[one.id].text
             proposed = read_shorter(self.asker.ask(_SHORTEN, {"note": text}, SHORTER_FORMAT))
             shorter = proposed and count(proposed) < count(one.summary)
-            if shorter and accept_model_text(text, proposed, count).accepted:
+            if shorter and not find_problems(text, proposed, count):
                 made[one.id] = proposed
         for operation in operations:
             match operation:
@@ -441,96 +441,101 @@ def plan_again(once: Callable[[], T], what: str) -> T:
     return once()
 
 
-class Consolidator:
-    """Plans and applies consolidations of one memory."""
+def consolidate(
+    memory: Parts,
+    scope: Scope,
+    *,
+    dry_run: bool = False,
+    settings: ConsolidationSettings | None = None,
+    full: bool = False,
+    model: Model | None = None,
+    spend: Spend | None = None,
+) -> ConsolidationReport:
+    """Consolidate what `scope` sees.
 
-    def __init__(self, memory: Parts) -> None:
-        self._memory = memory
+    Only what changed since the last run with these settings is compared
+    again, unless `full`. When somebody else writes meanwhile, it is
+    planned anew. A dry run asks no model.
+    """
+    chosen = settings or ConsolidationSettings()
+    if not isinstance(chosen, ConsolidationSettings):
+        raise InvalidInput("settings", chosen, "are no ConsolidationSettings")
+    began, store_id = time.perf_counter(), memory.telemetry_id
 
-    def run(
-        self,
-        scope: Scope,
-        *,
-        dry_run: bool = False,
-        settings: ConsolidationSettings | None = None,
-        full: bool = False,
-        model: Model | None = None,
-        spend: Spend | None = None,
-    ) -> ConsolidationReport:
-        """Consolidate what `scope` sees.
+    def once() -> ConsolidationReport:
+        help_ = None
+        if model is not None and not dry_run:
+            help_ = ModelHelp(model, spend or Spend(), memory.store.settings)
+        with span("update_memory", store_id=store_id, step=KIND, dry_run=dry_run) as told:
+            report = _run(memory, scope, chosen, dry_run=dry_run, full=full, help_=help_)
+            told.found(len(report.operations))
+        return report
 
-        Only what changed since the last run with these settings is compared
-        again, unless `full`. When somebody else writes meanwhile, it is
-        planned anew. A dry run asks no model.
-        """
-        chosen = settings or ConsolidationSettings()
-        if not isinstance(chosen, ConsolidationSettings):
-            raise InvalidInput("settings", chosen, "are no ConsolidationSettings")
-        began, store_id = time.perf_counter(), self._memory.telemetry_id
+    report = plan_again(once, "the consolidation")
+    return replace(report, duration_seconds=round(time.perf_counter() - began, 3))
 
-        def once() -> ConsolidationReport:
-            help_ = None
-            if model is not None and not dry_run:
-                help_ = ModelHelp(model, spend or Spend(), self._memory.store.settings)
-            with span("update_memory", store_id=store_id, step=KIND, dry_run=dry_run) as told:
-                report = self._once(scope, chosen, dry_run=dry_run, full=full, help_=help_)
-                told.found(len(report.operations))
-            return report
 
-        report = plan_again(once, "the consolidation")
-        return replace(report, duration_seconds=round(time.perf_counter() - began, 3))
-
-    def _once(
-        self,
-        scope: Scope,
-        settings: ConsolidationSettings,
-        *,
-        dry_run: bool,
-        full: bool,
-        help_: ModelHelp | None,
-    ) -> ConsolidationReport:
-        memory, store, now = self._memory, self._memory.store, self._memory.clock.now()
-        mark = mark_of("consolidated", (scope, settings))
-        seq = store.feed.seq()
-        touched = None if full else _changed_since(memory, mark)
-        rows = _read_rows(memory, scope)
-        changed = None if touched is None else touched & rows.keys()
-        state = _read_state(memory, scope, rows.values())
-        notes: tuple[str, ...] = ()
-        if not any(u.retrieved or u.cited or u.ignored for u in (m.usage for m in state.memories)):
-            # Who searches without a loop counts no use at all.
-            settings = replace(settings, forget_unused=False, cool_unused=False)
-            notes = ("use was never counted, so nothing is forgotten for not being used",)
-        similar = find_similar(memory, rows, changed, settings)
-        plan = plan_consolidation(
-            state,
-            now=now,
-            count=tokenizer_for(COUNTED_FOR),
-            similar=similar,
-            settings=settings,
-            changed=None if changed is None else {rows[row].id for row in changed},
-        )
-        if help_ is not None:
-            plan = help_.improve(plan, state, similar=similar, settings=settings, now=now)
-            notes += tuple(help_.asker.notes)
-        report = ConsolidationReport(
-            operations=plan.operations,
-            memories=len(rows),
-            looked_at=len(rows if changed is None else changed),
-            dry_run=dry_run,
-            notes=notes,
-            model_calls=0 if help_ is None else help_.asker.calls,
-            model_tokens=0 if help_ is None else help_.asker.tokens,
-            **cast(dict[str, Any], plan.counts()),
-        )
-        if dry_run:
-            return report
-        if plan.empty:
-            if rows and store.settings.get(mark) != str(seq):
-                store.settings.set(mark, str(seq))
-            return report
+def _run(
+    memory: Parts,
+    scope: Scope,
+    settings: ConsolidationSettings,
+    *,
+    dry_run: bool,
+    full: bool,
+    help_: ModelHelp | None,
+) -> ConsolidationReport:
+    store, now = memory.store, memory.clock.now()
+    mark = mark_of("consolidated", (scope, settings))
+    seq = store.feed.seq()
+    touched = None if full else _changed_since(memory, mark)
+    rows = _read_rows(memory, scope)
+    changed = None if touched is None else touched & rows.keys()
+    links = store.links.all(scope)
+    contested, settled = judged_pairs(store.contradictions.all(scope))
+    state = LivingState(
+        memories=tuple(rows.values()),
+        links=frozenset(
+            pair_of(one.first_id, one.second_id) for one in links if one.relation == RELATED
+        ),
+        contested=contested,
+        settled=settled,
+        co_cited=co_cited(links),
+    )
+    notes: tuple[str, ...] = ()
+    if not any(u.retrieved or u.cited or u.ignored for u in (m.usage for m in state.memories)):
+        # Who searches without a loop counts no use at all.
+        settings = replace(settings, forget_unused=False, cool_unused=False)
+        notes = ("use was never counted, so nothing is forgotten for not being used",)
+    similar = find_similar(memory, rows, changed, settings)
+    plan = plan_consolidation(
+        state,
+        now=now,
+        count=tokenizer_for(COUNTED_FOR),
+        similar=similar,
+        settings=settings,
+        changed=None if changed is None else {rows[row].id for row in changed},
+    )
+    calls = tokens = 0
+    if help_ is not None:
+        plan = help_.improve(plan, state, similar=similar, settings=settings, now=now)
+        notes += tuple(help_.asker.notes)
+        calls, tokens = help_.asker.calls, help_.asker.tokens
+    report = ConsolidationReport(
+        operations=plan.operations,
+        memories=len(rows),
+        looked_at=len(rows if changed is None else changed),
+        dry_run=dry_run,
+        notes=notes,
+        model_calls=calls,
+        model_tokens=tokens,
+        **cast(dict[str, Any], plan.counts()),
+    )
+    if not dry_run and not plan.empty:
         revision = revision_of(plan, state, revision_id=memory.ids.new(), now=now, mark=mark)
         return replace(report, journal_id=store.journal.apply(scope, revision, at=now).id)
+    if not dry_run and rows and store.settings.get(mark) != str(seq):
+        store.settings.set(mark, str(seq))
+    return report
 
 
 def _read_rows(memory: Parts, scope: Scope) -> dict[Row, Memory]:
@@ -546,19 +551,6 @@ def _read_rows(memory: Parts, scope: Scope) -> dict[Row, Memory]:
         for row in wanted
         if row in found and (found[row].visibility != "system" or found[row].scope == scope)
     }
-
-
-def _read_state(memory: Parts, scope: Scope, memories: Iterable[Memory]) -> LivingState:
-    links = memory.store.links.all(scope)
-    contested, settled = judged_pairs(memory.store.contradictions.all(scope))
-    related = (pair_of(one.first_id, one.second_id) for one in links if one.relation == RELATED)
-    return LivingState(
-        memories=tuple(memories),
-        links=frozenset(related),
-        contested=contested,
-        settled=settled,
-        co_cited=co_cited(links),
-    )
 
 
 def revision_of(
@@ -602,17 +594,14 @@ def revision_of(
 
 def bring_back(memory: Parts, scope: Scope, ids: Sequence[str]) -> JournalEntry:
     """Take the marks of forgetting and of cold from memories."""
-    before = [memory.store.get(scope, one) for one in ids]
-    after = [
+    before = tuple(memory.store.get(scope, one) for one in ids)
+    after = tuple(
         replace(one, metadata={k: v for k, v in one.metadata.items() if k not in MARKS})
         for one in before
-    ]
+    )
+    told = {"memories": len(before)}
     revision = Revision(
-        id=memory.ids.new(),
-        kind="bring back",
-        before=tuple(before),
-        after=tuple(after),
-        report={"memories": len(before)},
+        id=memory.ids.new(), kind="bring back", before=before, after=after, report=told
     )
     return memory.store.journal.apply(scope, revision, at=memory.clock.now())
 
@@ -645,36 +634,33 @@ class Nightly:
     def __init__(self, memory: Parts) -> None:
         self._memory = weakref.ref(memory)  # a night to come keeps no memory alive
         self._lock = threading.Lock()
-        self._timer: threading.Timer | None = None
-        self._closed = False
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Wait for the next night; again is harmless."""
         with self._lock:
-            memory = self._memory()
-            if self._timer is None and not self._closed and memory is not None:
-                seconds = seconds_until(memory.clock.now(), HOUR)
-                self._timer = threading.Timer(seconds, self._fire)
-                self._timer.name, self._timer.daemon = "agentmem-nightly", True
-                self._timer.start()
+            if self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(
+                    target=self._wait, name="agentmem-nightly", daemon=True
+                )
+                self._thread.start()
 
     def close(self) -> None:
         """Wait no longer."""
         with self._lock:
-            self._closed = True
-            timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-            if timer is not threading.current_thread():
-                timer.join()
+            self._closed.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
 
-    def _fire(self) -> None:
-        memory = self._memory()
-        if memory is not None:
-            memory.worker.submit(KIND, {}, key=KIND)
-        with self._lock:
-            self._timer = None
-        self.start()
+    def _wait(self) -> None:
+        while (memory := self._memory()) is not None:
+            seconds = seconds_until(memory.clock.now(), HOUR)
+            del memory
+            if self._closed.wait(seconds):
+                return
+            if (memory := self._memory()) is not None:
+                memory.worker.submit(KIND, {}, key=KIND)
 
 
 def run_nightly(memory: Parts, *, limit_seconds: float = LIMIT_SECONDS) -> int:
@@ -690,7 +676,7 @@ def run_nightly(memory: Parts, *, limit_seconds: float = LIMIT_SECONDS) -> int:
             _log.warning("The nightly consolidation ran out of time; the next one goes on.")
             break
         try:
-            report = Consolidator(memory).run(scope)
+            report = consolidate(memory, scope)
         except AgentMemError as error:
             _log.warning("One owner's memories were not consolidated tonight: %s", error)
             continue

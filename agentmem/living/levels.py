@@ -15,7 +15,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from agentmem.base.checks import require_text
 from agentmem.base.protocols import TokenCounter
 from agentmem.living.conflicts import SCALES, SMALL_NUMBERS, WORDS, P, stem_word
 from agentmem.text.regions import all_code_spans
@@ -33,8 +32,7 @@ _ORDINARY = STOP_WORDS | WORDS.fillers | WORDS.negators | WORDS.interjections
 _NEGATIONS = WORDS.negators - WORDS.doubtful_negators
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Essentials:
+class Essentials(NamedTuple):
     """The parts of a text that carry its truth, in comparable forms.
 
     Numbers are written one way ("1,000" and "one thousand" are "1000"), names
@@ -59,12 +57,14 @@ def read_essentials(text: str) -> Essentials:
     before = 0.0  # the number that stands right before, which "thousand" multiplies
     for match in _PIECE.finditer(text):
         piece = match[0]
-        first = last_end == 0 or not _ENDS.isdisjoint(text[last_end : match.start()])
-        last_end = match.end()
-        lower = piece.lower().replace("’", "'")
-        base = lower.removesuffix("'s")
+        since, last_end = last_end, match.end()
+        plain = piece.islower() and piece.isalpha()  # most words
+        lower = piece if plain else piece.lower().replace("’", "'")
+        base = lower if plain else lower.removesuffix("'s")
         words.add(base)
-        negations += _denies(lower)
+        negations += lower in _NEGATIONS or lower.endswith("n't")
+        if plain and not before and base not in SMALL_NUMBERS:
+            continue
         if piece[0].isdigit():
             number = _number(base)
             numbers.add(number)
@@ -78,16 +78,12 @@ def read_essentials(text: str) -> Essentials:
                     numbers.discard(_shown(before))
                 numbers.add(_shown(before * SCALES[base]))
             before = float(base == "one")
-            if _is_name(piece, base, first):
+            first = since == 0 or not _ENDS.isdisjoint(text[since : match.start()])
+            if not plain and _is_name(piece, base, first):
                 names.add(base)
     spans = all_code_spans(text) if _may_have_code(text) else ()
-    return Essentials(
-        numbers=frozenset(numbers),
-        names=frozenset(names),
-        negations=negations,
-        code=tuple(text[start:end] for start, end in spans),
-        words=frozenset(words),
-    )
+    code = tuple(text[start:end] for start, end in spans)
+    return Essentials(frozenset(numbers), frozenset(names), negations, code, frozenset(words))
 
 
 def missing_essentials(original: Essentials, shorter: Essentials) -> tuple[str, ...]:
@@ -135,8 +131,6 @@ def _shown(value: float) -> str:
 
 
 def _is_name(piece: str, base: str, first: bool) -> bool:
-    if piece.islower() and piece.isalpha():
-        return False  # most words
     if any(c.isupper() or c.isdigit() for c in piece[1:]):
         return True
     if not piece[0].isupper() or len(piece) < 2:
@@ -155,33 +149,19 @@ _PIECES = re.compile(r"(\s+)")
 _CORE = re.compile(r"[\"'“‘(\[]*([\w’']+)([\"'”’)\],;:.!?…]*)\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Levels:
-    """A text at four levels and what each costs in tokens, never rising (P35)."""
+    """What is shorter than a text, each no dearer in tokens than the one before (P35)."""
 
-    full: str
     summary: str
     compressed: str
     index: str
-    full_tokens: int
     summary_tokens: int
     compressed_tokens: int
-    index_tokens: int
-
-
-class ModelText(NamedTuple):
-    """What speaks against a text that a model proposed in place of the original."""
-
-    problems: tuple[str, ...]
-
-    @property
-    def accepted(self) -> bool:
-        """Whether nothing does."""
-        return not self.problems
 
 
 def make_levels(text: str, count: TokenCounter, *, title: str = "", kind: str = "") -> Levels:
-    """`text` at all four levels, for any text and any counter (P35).
+    """The three levels below `text`, for any text and any counter (P35).
 
     A level that would cost more than the one above is the one above. Sentences
     beyond `SUMMARY_SHARE` of the tokens leave the summary unless they bring a
@@ -189,8 +169,6 @@ def make_levels(text: str, count: TokenCounter, *, title: str = "", kind: str = 
     an `episode` by its title and its most central sentence (`SHARES`, `EPISODE_TOKENS`):
     what they keep are the numbers, names and negations of those.
     """
-    require_text(text, "text")
-    require_text(title, "title")
     if kind in ("fact", "episode") and not _may_have_code(text.strip()):
         shorter, short, lines = _record_levels(text, count, title, kind)
     else:
@@ -199,19 +177,8 @@ def make_levels(text: str, count: TokenCounter, *, title: str = "", kind: str = 
         lines = list(_index_lines(text, title, (INDEX_WORDS, INDEX_WORDS // 2, 0)))
     summary, summary_tokens = cheaper(shorter, text, count)
     compressed, compressed_tokens = cheaper(short, summary, count)
-    costs = ((line, count(line)) for line in lines if line)
-    fitting = (one for one in costs if one[1] <= compressed_tokens)
-    index, index_tokens = next(fitting, (compressed, compressed_tokens))
-    return Levels(
-        full=text,
-        summary=summary,
-        compressed=compressed,
-        index=index,
-        full_tokens=count(text),
-        summary_tokens=summary_tokens,
-        compressed_tokens=compressed_tokens,
-        index_tokens=index_tokens,
-    )
+    index = next((one for one in lines if one and count(one) <= compressed_tokens), compressed)
+    return Levels(summary, compressed, index, summary_tokens, compressed_tokens)
 
 
 SHARES = (0.4, 0.27, 0.12)
@@ -295,34 +262,28 @@ def summarise(text: str, count: TokenCounter, *, share: float = SUMMARY_SHARE) -
     spans = list(sentences(text))
     if len(spans) < 2 or len(spans) > MAX_SENTENCES or code_across(text, spans):
         return text
-    terms = [analyse(text[start:end]) for start, end in spans]
+    said = [text[start:end] for start, end in spans]
+    terms = [analyse(sentence) for sentence in said]
     frequency = Counter(term for found in terms for term in set(found))
-    essentials = [read_essentials(text[start:end]) for start, end in spans]
     known: set[str] = set()
     kept: set[int] = set()
-    for place, found in enumerate(essentials):
+    for place, found in enumerate(map(read_essentials, said)):
         marks = {*found.numbers, *found.names, *found.code}
         if found.negations:
             marks.add(f"not {place}")
         if not marks <= known:
             known |= marks
             kept.add(place)
-    room = share * count(text) - sum(count(text[slice(*spans[place])]) for place in kept)
-    scored = sorted(
-        (place for place in range(len(spans)) if place not in kept),
-        key=lambda place: (-_centrality(terms[place], frequency), place),
-    )
-    for place in scored:
-        sentence = text[slice(*spans[place])]
-        if P.pleasantry.match(sentence):
-            continue
-        cost = count(sentence)
+    room = share * count(text) - sum(count(said[place]) for place in kept)
+    rest = [at for at, one in enumerate(said) if at not in kept and not P.pleasantry.match(one)]
+    for place in sorted(rest, key=lambda place: -_centrality(terms[place], frequency)):
+        cost = count(said[place])
         if cost <= room or not kept:
             room -= cost
             kept.add(place)
     if not kept or len(kept) == len(spans):
         return text
-    summary = " ".join(text[slice(*spans[place])] for place in sorted(kept))
+    summary = " ".join(said[place] for place in sorted(kept))
     lost = missing_essentials(read_essentials(text), read_essentials(summary))
     return text if lost else summary  # what is code may depend on the sentences around it
 
@@ -376,14 +337,12 @@ def _within(line: str) -> str:
     return whole or line[:INDEX_CHARACTERS]
 
 
-def accept_model_text(original: str, proposed: str, count: TokenCounter) -> ModelText:
-    """Whether `proposed` may replace `original`: cheaper, nothing essential lost or invented."""
-    require_text(original, "original")
-    require_text(proposed, "proposed")
+def find_problems(original: str, proposed: str, count: TokenCounter) -> tuple[str, ...]:
+    """Why `proposed` may not replace `original`: not cheaper, something lost or invented."""
     empty = [] if proposed.strip() else ["empty"]
     longer = [] if count(proposed) < count(original) else ["not shorter"]
     missing = missing_essentials(read_essentials(original), read_essentials(proposed))
-    return ModelText((*empty, *longer, *missing))
+    return (*empty, *longer, *missing)
 
 
 def code_across(text: str, spans: list[tuple[int, int]]) -> bool:

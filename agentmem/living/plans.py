@@ -433,14 +433,10 @@ def read_for_merging(text: str) -> MergeReading:
 
 
 def compare_readings(
-    first: MergeReading,
-    second: MergeReading,
-    similarity: float,
-    *,
-    threshold: float = MERGE_SIMILARITY,
+    first: MergeReading, second: MergeReading, similarity: float, *, least: float = MERGE_SIMILARITY
 ) -> MergeReason:
     """ "same" if two texts, this similar, say the same, or what speaks against it (L4)."""
-    if require_number(similarity, "similarity") < threshold:
+    if require_number(similarity, "similarity") < least:
         return "similarity"
     if first.text == second.text:
         return "same"
@@ -584,9 +580,8 @@ def plan_consolidation(
     since the last run is not read again.
     """
     require_instant(now, "now")
-    chosen = settings or ConsolidationSettings()
     pairs = tuple(similar)
-    planner = Planner(state, now, count, chosen, changed)
+    planner = Planner(state, now, count, settings or ConsolidationSettings(), changed)
     planner.merge(pairs)
     planner.contradict(pairs)
     planner.rerank()  # before forgetting, which asks for the importance
@@ -597,35 +592,31 @@ def plan_consolidation(
     return ConsolidationPlan(operations=tuple(planner.operations))
 
 
+@dataclass
 class Planner:
     """Plans stage by stage on a state that already has the stages before applied."""
 
-    def __init__(
-        self,
-        state: LivingState,
-        now: datetime,
-        count: TokenCounter,
-        settings: ConsolidationSettings,
-        changed: Collection[str] | None,
-    ) -> None:
-        self.state = state
-        self.now = now
-        self.count = count
-        self.settings = settings
-        self.changed = None if changed is None else frozenset(changed)
+    state: LivingState
+    now: datetime
+    count: TokenCounter
+    settings: ConsolidationSettings
+    changed: Collection[str] | None
+
+    def __post_init__(self) -> None:
         self.operations: list[Operation] = []
-        self.rows = {memory.id: memory for memory in state.memories}
-        self.contested = set(state.contested)
+        self.rows = {memory.id: memory for memory in self.state.memories}
+        self.contested = set(self.state.contested)
         rows = self.rows  # not the planner itself: it would be freed by the collector only
         self._stated = cache(lambda id_: stated_text(rows[id_]))
         self._read, self._essentials = cache(read_statement), cache(read_essentials)
+        self._for_merging = cache(read_for_merging)
 
     def _do(self, operation: Operation) -> None:
         self.operations.append(operation)
         _apply(operation, self.rows, self.now)
 
     def _looked_at(self, pair: Pair) -> bool:
-        return self.changed is None or not self.changed.isdisjoint(pair)
+        return self.changed is None or pair[0] in self.changed or pair[1] in self.changed
 
     def _active(self) -> list[Memory]:
         return [memory for _, memory in sorted(self.rows.items()) if is_active(memory)]
@@ -645,11 +636,8 @@ class Planner:
             one, other = self.rows.get(first), self.rows.get(second)
             if one is None or other is None or not self._may_merge(one, other):
                 continue
-            read, read_too = (
-                MergeReading(m.text, self._essentials(m.text), self._read(m.text))
-                for m in (one, other)
-            )
-            if compare_readings(read, read_too, similarity, threshold=least) != "same":
+            read, read_too = self._for_merging(one.text), self._for_merging(other.text)
+            if compare_readings(read, read_too, similarity, least=least) != "same":
                 continue
             stays, goes = choose_survivor(one, other)
             metadata, usage = merge_metadata(stays, goes), merge_usage(stays.usage, goes.usage)

@@ -15,23 +15,24 @@ import math
 import re
 import threading
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_items, require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.filters import Selection
 from agentmem.base.guards import TtlCache
-from agentmem.base.types import LEARN_CITED, Memory, Scope
+from agentmem.base.types import EMPTY, LEARN_CITED, Memory, Scope
 from agentmem.text.terms import mentions
 
 if TYPE_CHECKING:
     from agentmem.search.parts import Parts
 
 
+V = TypeVar("V")
 SignalKind = Literal["file", "branch", "error", "time", "collaborator", "tool", "task", "cited"]
 
 GUESSES = 10
@@ -71,7 +72,7 @@ class Predicted(NamedTuple):
 
 
 def features_of(
-    signals: Iterable[Signal], *, related: Mapping[str, Sequence[str]] | None = None
+    signals: Iterable[Signal], *, related: Mapping[str, Sequence[str]] = EMPTY
 ) -> tuple[str, ...]:
     """The features of signals, as `sort:value`.
 
@@ -81,7 +82,7 @@ def features_of(
     """
     found: dict[str, None] = {}
     for signal in signals:
-        found |= dict.fromkeys(_features(signal, related or {}))
+        found |= dict.fromkeys(_features(signal, related))
     return tuple(found)
 
 
@@ -139,11 +140,7 @@ class Predictor:
             self._seen = dict(list(self._seen.items())[-KEPT_FEATURES:])
 
     def predict(
-        self,
-        features: Iterable[str],
-        *,
-        limit: int = GUESSES,
-        named: Mapping[str, str] | None = None,
+        self, features: Iterable[str], *, limit: int = GUESSES, named: Mapping[str, str] = EMPTY
     ) -> tuple[Predicted, ...]:
         """The memories most probably cited next, best first; equal ones by id.
 
@@ -158,7 +155,7 @@ class Predictor:
             for times, known in [self._seen.get(feature, (0.0, {}))]
             for memory_id, seen in known.items()
         ]
-        said += [(memory_id, NAMED, f"names {name}") for memory_id, name in (named or {}).items()]
+        said += [(memory_id, NAMED, f"names {name}") for memory_id, name in named.items()]
         for memory_id, chance, reason in said:
             doubt[memory_id] = doubt.get(memory_id, 1.0) * (1.0 - chance)
             because.setdefault(memory_id, []).append((-chance, reason))
@@ -252,8 +249,7 @@ class Predictions:
     def __init__(self, memory: Parts) -> None:
         self._memory = memory
         self._lock = threading.RLock()
-        self._known: dict[str, tuple[str | None, Predictor]] = {}
-        self._graph: tuple[str, dict[str, Any]] = ("", {})
+        self._known: dict[str, tuple[str | None, Any]] = {}
         self.lessons = 0
         lately = partial(TtlCache, memory.clock, capacity=1_000, ttl_seconds=SIGNAL_SECONDS)
         self._signals: TtlCache[tuple[Signal, ...]] = lately()
@@ -263,13 +259,9 @@ class Predictions:
 
     def note(self, signal: Signal, scope: Scope) -> None:
         """Remember that something is going on, for the turns of the next two hours."""
-        alone = signal.kind in ("branch", "task", "time")  # one at a time
+        replaced = {signal.kind} & {"branch", "task", "time"}  # one at a time
         with self._lock:
-            known = [
-                s
-                for s in self.current(scope)
-                if s != signal and not (alone and s.kind == signal.kind)
-            ]
+            known = [s for s in self.current(scope) if s != signal and s.kind not in replaced]
             self._signals.put(_whose(scope), (*known, signal)[-MOST_SIGNALS:])
 
     def current(self, scope: Scope) -> tuple[Signal, ...]:
@@ -291,22 +283,16 @@ class Predictions:
         given = tuple(signals)
         digests = self._digests(self.features(given, scope))
         named = self._naming(given, scope)
-        with self._lock:
-            raw = self._memory.store.settings.get(_name(scope))
-            guesses = self._read(_name(scope), raw).predict(
-                digests, limit=GUESSED * limit, named=named
-            )
+        predictor = self._read(_name(scope), lambda raw: _parse(raw) or Predictor())
+        guesses = predictor.predict(digests, limit=GUESSED * limit, named=named)
         seen = self._memory.store.get_many(scope, [guess.id for guess in guesses])
         memories = {memory.id: memory for memory in seen if memory.superseded_by is None}
+        found = [guess for guess in guesses if guess.id in memories][:limit]
+        reasons = [tuple(digests.get(name, name) for name in guess.because) for guess in found]
         return [
-            Prediction(
-                memory=memories[guess.id],
-                confidence=guess.confidence,
-                because=tuple(digests.get(name, name) for name in guess.because),
-            )
-            for guess in guesses
-            if guess.id in memories
-        ][:limit]
+            Prediction(memory=memories[guess.id], confidence=guess.confidence, because=because)
+            for guess, because in zip(found, reasons, strict=True)
+        ]
 
     def _naming(self, signals: Iterable[Signal], scope: Scope) -> dict[str, str]:
         """The memories that name a file of `signals`, such as a decision about it."""
@@ -314,15 +300,12 @@ class Predictions:
 
         retriever = Retriever(self._memory.store, self._memory.index, self._memory.embedding)
         names = [plain_path(s.value).rpartition("/")[2] for s in signals if s.kind == "file"]
-        return {
-            hit.memory.id: name
-            for name in names
-            if name
-            for hit in retriever.search(
-                Request(query=name, selection=Selection(reader=scope), mode="fulltext")
-            )
-            if mentions(hit.memory.text, name)
-        }
+        found: dict[str, str] = {}
+        for name in filter(None, names):
+            request = Request(query=name, selection=Selection(reader=scope), mode="fulltext")
+            hits = [hit for hit in retriever.search(request) if mentions(hit.memory.text, name)]
+            found |= {hit.memory.id: name for hit in hits}
+        return found
 
     def remember(self, features: Sequence[str], cited: Sequence[str], scope: Scope) -> None:
         """Learn in the background that `cited` were used while `features` were on."""
@@ -364,18 +347,11 @@ class Predictions:
         files = [plain_path(signal.value) for signal in signals if signal.kind == "file"]
         if not files:
             return {}
-        raw = self.get_kept("relations", scope) or ""
-        known, graph = self._graph
-        if raw != known:
-            graph = unpack(raw) if raw else {}
-            self._graph = (raw, graph)
+        graph = self._read(_name(scope, "relations"), lambda raw: unpack(raw) if raw else {})
         found: dict[str, tuple[str, ...]] = {}
-        for path in files:
-            near = graph.get(path)
-            if near is None:  # an absolute path, or one that begins at another folder
-                near = next(
-                    (graph[known] for known in sorted(graph) if path.endswith(f"/{known}")), ()
-                )
+        for path in files:  # it may be absolute, or begin at another folder
+            known = (one for one in sorted(graph) if path.endswith(f"/{one}"))
+            near = graph.get(path if path in graph else next(known, ""), ())
             found[path] = tuple(str(other) for other in near)
         return found
 
@@ -426,12 +402,15 @@ class Predictions:
 
     # -- in the store --------------------------------------------------------------------
 
-    def _read(self, name: str, raw: str | None) -> Predictor:
-        """The predictor as the store has it; one that cannot be read learns again."""
-        known = self._known.get(name)
-        if known is None or known[0] != raw:
-            known = self._known[name] = (raw, _parse(raw) or Predictor())
-        return known[1]
+    def _read(self, name: str, parse: Callable[[str | None], V]) -> V:
+        """What `parse` makes of a setting, made anew when it has changed."""
+        with self._lock:
+            raw = self._memory.store.settings.get(name)
+            known = self._known.get(name)
+            if known is None or known[0] != raw:
+                known = self._known[name] = (raw, parse(raw))
+        made: V = known[1]
+        return made
 
     def _register(self, scope: Scope) -> None:
         """Note that there is something of this user and project, to find it when it is erased."""

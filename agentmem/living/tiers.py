@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from types import MappingProxyType
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_text
@@ -50,22 +50,18 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 TIERS: tuple[Tier, ...] = (1, 2, 3, 4)
-NAMES: Mapping[Tier, str] = MappingProxyType(
-    {1: "Critical", 2: "Relevant", 3: "Background", 4: "Can be asked for"}
-)
+NAMES: Mapping[Tier, str] = {
+    1: "Critical", 2: "Relevant", 3: "Background", 4: "Can be asked for",
+}  # fmt: skip
 ALL_LEVELS: tuple[Level, ...] = get_args(Level)
-LEVELS: Mapping[Tier, tuple[Level, ...]] = MappingProxyType(
-    {tier: ALL_LEVELS[tier - 1 :] for tier in TIERS}
-)
-SHARES: Mapping[str, Shares] = MappingProxyType(
-    {
-        "general": (0.25, 0.375, 0.25, 0.125),
-        "debugging": (0.375, 0.3125, 0.1875, 0.125),
-        "feature": (0.1875, 0.4375, 0.25, 0.125),
-        "review": (0.25, 0.3125, 0.3125, 0.125),
-        "writing": (0.125, 0.375, 0.375, 0.125),
-    }
-)
+LEVELS: Mapping[Tier, tuple[Level, ...]] = {tier: ALL_LEVELS[tier - 1 :] for tier in TIERS}
+SHARES: Mapping[str, Shares] = {
+    "general": (0.25, 0.375, 0.25, 0.125),
+    "debugging": (0.375, 0.3125, 0.1875, 0.125),
+    "feature": (0.1875, 0.4375, 0.25, 0.125),
+    "review": (0.25, 0.3125, 0.3125, 0.125),
+    "writing": (0.125, 0.375, 0.375, 0.125),
+}
 
 
 class TierItem(NamedTuple):
@@ -429,7 +425,14 @@ def _wanted(
             yield 2, memory, "related decision"
     for memory, _ in () if situation.told else decisions[:NEW_DECISIONS]:
         yield 2, memory, "recent decision"
-    for memory in _others_first(fetched.preferences, situation.people, reader):
+
+    def place(memory: Memory) -> int:
+        """The people who are here come first, then others, then the reader."""
+        owner = memory.scope.user_id
+        here = owner in situation.people or memory.speaker in situation.people
+        return 0 if here else 2 if owner == reader.user_id else 1
+
+    for memory in sorted(fetched.preferences, key=place):
         mine = memory.visibility == "private" and memory.scope.user_id == reader.user_id
         who = memory.speaker or memory.scope.user_id or "a collaborator"
         yield 2, memory, "preference" if mine else f"preference of {who}"
@@ -483,20 +486,6 @@ def _failures(results: Sequence[Memory], now: datetime) -> list[tuple[Memory, st
     return found[::-1]
 
 
-def _others_first(
-    preferences: Sequence[Memory], here: frozenset[str], reader: Scope
-) -> list[Memory]:
-    """Preferences of the people who are here, then of others, then the reader's own."""
-
-    def place(memory: Memory) -> int:
-        owner = memory.scope.user_id
-        if owner in here or memory.speaker in here:
-            return 0
-        return 2 if owner == reader.user_id else 1
-
-    return sorted(preferences, key=place)
-
-
 def _trigger(memory: Memory) -> str:
     record = from_memory(memory)
     if isinstance(record, Workflow):
@@ -529,7 +518,9 @@ def _same_file(one: str, other: str) -> bool:
 
 
 EPISODES = 300
-RULES = 100
+MOST_RULES = 100
+RULES = ("pattern", "workflow")
+"""Kinds that tell how things are done."""
 RESULTS = 50
 RECENT = 150
 FOUND = 20
@@ -585,11 +576,8 @@ class Tiers:
         with span("search_memory", store_id=self._memory.telemetry_id, step="assemble") as told:
             given = self.signals_for(signals, scope)
             parts = Attempts()
-            fetched = self.fetch(scope, given, parts)
-            if task.strip():
-                hits = parts.read("search", self._search, task, scope) or ()
-                fetched = replace(fetched, hits=hits)
-            placed = self._sort(fetched, given, task, scope, parts)
+            hits = parts.read("search", self._search, task, scope) if task.strip() else ()
+            placed = self._place(scope, given, task, parts, hits=hits or ())
             items = {tier: self._items(placed[tier], tier, count) for tier in TIERS}
             context = assemble_tiers(items, budget_tokens, count=count, shares=shares)
             told.found(len(context.ids))
@@ -614,15 +602,10 @@ class Tiers:
         memory, nothing is pointed to.
         """
         parts = Attempts()
-        fetched = self.fetch(scope, signals, parts)
         by_id = {hit.memory.id: hit for hit in hits}
         told = {memory.id for memory in profile} | {hit.memory.id for hit, _ in chosen.passed_over}
-        fetched = replace(
-            fetched,
-            hits=tuple(by_id[candidate.id] for candidate in chosen.candidates),
-            preferences=tuple(m for m in fetched.preferences if m.id not in told),
-        )
-        placed = self._sort(fetched, signals, task, scope, parts)
+        found = tuple(by_id[candidate.id] for candidate in chosen.candidates)
+        placed = self._place(scope, signals, task, parts, hits=found, told=told)
         said = {
             hit.memory.id
             for hit, why in chosen.passed_over
@@ -710,9 +693,9 @@ class Tiers:
             results=recent("tool results", "tool_result", limit=RESULTS, since=now - ERROR_AGE),
             predicted=tuple(guesses or ()),
             preferences=parts.read("preferences", self._memory.preferences.current, scope) or (),
-            patterns=recent("patterns", "pattern", limit=RULES),
-            workflows=recent("workflows", "workflow", limit=RULES),
-            recent=_topics(recent("recent memories", limit=RECENT)),
+            patterns=recent("patterns", "pattern", limit=MOST_RULES),
+            workflows=recent("workflows", "workflow", limit=MOST_RULES),
+            recent=tuple(filter(_is_topic, recent("recent memories", limit=RECENT))),
         )
         if len(parts.problems) == began:
             self._fetched.put(key, fetched)
@@ -736,30 +719,28 @@ class Tiers:
         found = self._memory.search(task, top_k=FOUND, **scope.whose)
         # A search is generous with a small memory; conventions that no word of the task
         # names are background, where they have a tier of their own.
-        kinds = {"preference", "tool_result"}
-        unnamed = kinds | {"pattern", "workflow"}
-        return tuple(
-            hit
-            for hit in found
-            if hit.memory.kind not in (unnamed if hit.lexical is None else kinds)
-        )
+        named = [hit for hit in found if hit.lexical is not None or hit.memory.kind not in RULES]
+        return tuple(h for h in named if h.memory.kind not in ("preference", "tool_result"))
 
-    def _sort(
+    def _place(
         self,
-        fetched: TierMaterial,
+        scope: Scope,
         signals: Sequence[Signal],
         task: str,
-        scope: Scope,
         parts: Attempts,
+        *,
+        hits: tuple[Hit, ...],
+        told: Collection[str] = (),
     ) -> Mapping[Tier, Sequence[Placed]]:
+        """What is fetched and found, in its tiers, without the preferences that are `told`."""
+        fetched = self.fetch(scope, signals, parts)
+        untold = tuple(memory for memory in fetched.preferences if memory.id not in told)
+        fetched = replace(fetched, hits=hits, preferences=untold)
         related = parts.read("relations", self._predictions.related, signals, scope) or {}
-
-        def sort() -> Mapping[Tier, Sequence[Placed]]:
-            near = [path for paths in related.values() for path in paths]
-            situation = Situation(signals, now=self._memory.clock.now(), task=task, related=near)
-            return sort_into_tiers(fetched, situation, reader=scope)
-
-        return parts.read("sorting", sort) or dict.fromkeys(TIERS, ())
+        near, now = chain(*related.values()), self._memory.clock.now()
+        situation = Situation(signals, now=now, task=task, related=near)
+        placed = parts.read("sorting", sort_into_tiers, fetched, situation, reader=scope)
+        return placed or dict.fromkeys(TIERS, ())
 
     # -- levels ----------------------------------------------------------------------------
 
@@ -785,7 +766,7 @@ def _make_levels(memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
     text = told[:LEVEL_CHARACTERS]
     summary = short = text
     index = index_line(text, title=memory.title) or text[:INDEX_CHARACTERS]
-    if tier < 4 and memory.kind not in ("pattern", "workflow"):  # steps and templates are short
+    if tier < 4 and memory.kind not in RULES:  # steps and templates are short already
         if tier == 3:
             short = compress(text)
         else:
@@ -794,14 +775,11 @@ def _make_levels(memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
     return told, memory.summary or summary, memory.compressed or short, memory.index or index
 
 
-def _topics(memories: Sequence[Memory]) -> tuple[Memory, ...]:
-    """What is worth naming: no small results, no preferences, no single messages."""
-    return tuple(
-        memory
-        for memory in memories
-        if memory.kind not in ("preference", "message")
-        and (memory.kind != "tool_result" or memory.metadata.get("large"))
-    )
+def _is_topic(memory: Memory) -> bool:
+    """Whether it is worth naming: no small result, no preference, no single message."""
+    if memory.kind == "tool_result":
+        return bool(memory.metadata.get("large"))
+    return memory.kind not in ("preference", "message")
 
 
 class Attempts:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
 
-from agentmem.base.checks import require_text
 from agentmem.base.errors import RecordNotFound
 from agentmem.base.types import Scope, Usage
 from agentmem.stores.base import Store
@@ -43,7 +43,6 @@ def find_used(answer: str, shown: Sequence[Shown], *, question: str = "") -> fro
     """
     from agentmem.prompt.cite import cited_numbers
 
-    require_text(answer, "answer")
     numbers = set(cited_numbers(answer))
     cited = frozenset(one.id for one in shown if one.number and one.number in numbers)
     if cited:
@@ -52,13 +51,11 @@ def find_used(answer: str, shown: Sequence[Shown], *, question: str = "") -> fro
     if len(said) < LEAST_WORDS:
         return frozenset()
     asked = _terms(question)
-    used = set()
-    for one in shown:
-        telling = _terms(one.text) - asked
-        common = telling & said
-        if len(common) >= LEAST_WORDS and len(common) >= SHARED * len(telling):
-            used.add(one.id)
-    return frozenset(used)
+    return frozenset(
+        one.id
+        for one in shown
+        if len((terms := _terms(one.text) - asked) & said) >= max(LEAST_WORDS, SHARED * len(terms))
+    )
 
 
 def usage_factor(usage: Usage, *, now: datetime) -> float:
@@ -92,29 +89,21 @@ MOST_CITED = 6
 def count_co_citations(store: Store, scope: Scope, cited: Sequence[str], *, at: datetime) -> None:
     """Count that these were cited together; those that are gone are passed over."""
     for first, second in combinations(sorted(set(cited[:MOST_CITED])), 2):
-        try:
-            known = [
-                link
-                for link in store.links.of(scope, first)
-                if link.relation == CO_CITED and link.second_id == second
-            ]
-            new = Link(first_id=first, second_id=second, relation=CO_CITED, created_at=at, note="1")
+        new = Link(first_id=first, second_id=second, relation=CO_CITED, created_at=at, note="1")
+        with suppress(RecordNotFound):
+            links = store.links.of(scope, first)
+            known = [one for one in links if (one.relation, one.second_id) == (CO_CITED, second)]
             if known:
                 note = str(times_of(known[0]) + 1)
                 store.links.settle(scope, known[0], at=at, note=note)
             else:
                 store.links.put(scope, new)
-        except RecordNotFound:
-            continue
 
 
 def co_cited(links: Iterable[Link]) -> dict[tuple[str, str], int]:
     """The counts, by pair."""
-    return {
-        (link.first_id, link.second_id): times_of(link)
-        for link in links
-        if link.relation == CO_CITED
-    }
+    cited = (link for link in links if link.relation == CO_CITED)
+    return {(link.first_id, link.second_id): times_of(link) for link in cited}
 
 
 def times_of(link: Link) -> int:

@@ -69,13 +69,8 @@ Digest = Callable[[str], str]
 
 def read_call(tool: str, arguments: Mapping[str, Any]) -> Call:
     """A call as it is remembered: values on one line, long ones cut."""
-    return Call(
-        tool=clean_line(sound(str(tool)), limit_characters=100),
-        arguments={
-            clean_line(sound(str(name)), limit_characters=60): _short(value)
-            for name, value in list(arguments.items())[:MOST_STEPS]
-        },
-    )
+    given = list(arguments.items())[:MOST_STEPS]
+    return Call(_line(tool, 100), {_line(name, 60): _short(value) for name, value in given})
 
 
 def read_run(goal: str, calls: Iterable[Call]) -> Run | None:
@@ -87,8 +82,7 @@ def read_run(goal: str, calls: Iterable[Call]) -> Run | None:
     words = words_of(goal)
     if len(kept) < LEAST_CALLS or not words:
         return None
-    short = clean_line(sound(goal), limit_characters=300)
-    return Run(goal=short, words=frozenset(words), calls=tuple(kept[:MOST_STEPS]))
+    return Run(goal=_line(goal, 300), words=frozenset(words), calls=tuple(kept[:MOST_STEPS]))
 
 
 def hide(run: Run, digest: Digest) -> Run:
@@ -205,7 +199,11 @@ def _short(value: Any) -> str:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         text = type(value).__name__
-    return clean_line(sound(text), limit_characters=VALUE_CHARACTERS)
+    return _line(text, VALUE_CHARACTERS)
+
+
+def _line(value: object, limit_characters: int) -> str:
+    return clean_line(sound(str(value)), limit_characters=limit_characters)
 
 
 # ----------------------------------------------------------------------------

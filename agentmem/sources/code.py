@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.base.checks import require_path
 from agentmem.base.errors import FileRefused, FileUnreadable, MissingExtra
-from agentmem.base.types import EMPTY, Scope
+from agentmem.base.types import EMPTY, Scope, content_hash
 from agentmem.living.facts import to_memory_fields
+from agentmem.search.intake import Maker, prepare_all
 from agentmem.sources.files import open_file
 from agentmem.sources.patterns import (
     LANGUAGES,
@@ -24,6 +25,7 @@ from agentmem.sources.patterns import (
     find_syntax_patterns,
     module_graph,
 )
+from agentmem.stores.values import Source
 
 if TYPE_CHECKING:
     from agentmem.living.predict import Predictions
@@ -116,10 +118,6 @@ def _keep(
     memory: Parts, found: list[Recurring], url: str, scope: Scope
 ) -> tuple[tuple[str, ...], bool]:
     """Put the patterns in the place of those the folder had, in one transaction."""
-    from agentmem.base.types import content_hash
-    from agentmem.search.intake import Maker, prepare_all
-    from agentmem.stores.values import Source
-
     now = memory.clock.now()
     maker = Maker(scope=scope, visibility="private", now=now, new_ids=memory.ids.take)
     made = []

@@ -334,16 +334,9 @@ def _recurring(
 ) -> Recurring:
     files = tuple(dict.fromkeys(paths))
     where = ", ".join(files[:EXAMPLES])
-    return Recurring(
-        pattern=Pattern(
-            trigger=trigger,
-            template=template[:TEMPLATE_CHARACTERS],
-            hint=f"{hint}{'; ' if hint else ''}{len(paths)} times in {len(files)} files ({where}).",
-        ),
-        sort=sort,
-        times=len(paths),
-        files=files[:EXAMPLES],
-    )
+    told = f"{hint}{'; ' if hint else ''}{len(paths)} times in {len(files)} files ({where})."
+    pattern = Pattern(trigger=trigger, template=template[:TEMPLATE_CHARACTERS], hint=told)
+    return Recurring(pattern=pattern, sort=sort, times=len(paths), files=files[:EXAMPLES])
 
 
 def _listed(nodes: Iterable[Any]) -> str:

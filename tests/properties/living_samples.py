@@ -160,4 +160,4 @@ def same_meaning(
 ) -> MergeReason:
     """Whether two texts that nobody read before say the same."""
     one, other = read_for_merging(first), read_for_merging(second)
-    return compare_readings(one, other, similarity, threshold=threshold)
+    return compare_readings(one, other, similarity, least=threshold)

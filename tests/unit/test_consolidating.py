@@ -13,7 +13,7 @@ import pytest
 from agentmem.base.config import MemorySettings
 from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, InvalidInput, RecordNotFound
 from agentmem.base.types import Scope, served_text
-from agentmem.living.consolidate import Consolidator, Nightly, run_nightly, seconds_until
+from agentmem.living.consolidate import Nightly, run_nightly, seconds_until
 from agentmem.living.models import Spend
 from agentmem.living.plans import ConsolidationSettings
 from agentmem.memory.manager import MemoryManager
@@ -164,7 +164,7 @@ def test_a_plan_for_what_has_changed_writes_nothing(memory: MemoryManager) -> No
     with pytest.raises(RecordNotFound):
         memory.store.journal.get(ANN, "r")
     with pytest.raises(InvalidInput, match="cannot change"):
-        Consolidator(memory)._memory.store.journal.apply(
+        memory.store.journal.apply(
             ANN, replace(revision, after=tuple(replace(m, text="x") for m in before)), at=NOW
         )
 
