@@ -101,10 +101,17 @@ class Living(ManagerPart):
         chat-completions callable) writes shorter summaries and looks at what
         the rules are not sure of, within `spend`; a dry run asks none.
         """
-        from agentmem.living.consolidate import Consolidator
+        from agentmem.living.consolidate import consolidate
 
-        run, scope = Consolidator(self._memory).run, scope_of(whose)
-        return run(scope, dry_run=dry_run, settings=settings, full=full, model=model, spend=spend)
+        return consolidate(
+            self._memory,
+            scope_of(whose),
+            dry_run=dry_run,
+            settings=settings,
+            full=full,
+            model=model,
+            spend=spend,
+        )
 
     def undo(self, journal_id: str, **whose: Unpack[Whose]) -> Undone:
         """Take a run or what was learned back, in the profile too; what was changed since stays.
