@@ -455,7 +455,7 @@ def _telling_lines(shape: Shape, length: int) -> list[str]:
     return lines
 
 
-def one_line(shape: Shape, *, tool: str = "", length: int = 200) -> str:
+def one_line(shape: Shape, *, tool: str = "", length: int = LINE_CHARACTERS) -> str:
     """A result in one line: what it is, how much, and what it begins with."""
     facts = ", ".join(shape.counts)
     parts = [tool, f"{shape.what} ({facts})" if facts else shape.what, shape.first]
@@ -464,7 +464,7 @@ def one_line(shape: Shape, *, tool: str = "", length: int = 200) -> str:
 
 def five_lines(shape: Shape, *, tool: str = "") -> str:
     """A result in at most five lines: the one line, then what tells most of it."""
-    lines = [one_line(shape, tool=tool, length=LINE_CHARACTERS)]
+    lines = [one_line(shape, tool=tool)]
     further = [("", note) for note in shape.notes[:3]]
     for name, line in (*further, ("last: ", shape.last)):
         if shown := clean_line(line, limit_characters=LINE_CHARACTERS):
@@ -560,12 +560,47 @@ class ResultPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Selected:
-    """What was asked for: its length, its parts as text, words about them; `data` of bytes."""
+    """What was asked for: consecutive characters or bytes of a whole, from `begin` to `end`.
 
-    length: int
-    text_of: Callable[[int, int], str]
-    words: Callable[[int, int], str]
-    data: bytes | None = None
+    `note` tells of a whole that was made for the question, such as the lines that match.
+    """
+
+    whole: str | bytes
+    begin: int
+    end: int
+    note: str = ""
+
+    def show(self, first: int, last: int) -> str:
+        """A piece as text; bytes in hexadecimal, or as text where they mostly are."""
+        piece = self.whole[self.begin + first : self.begin + last]
+        if isinstance(piece, str):
+            return piece
+        return piece.decode("utf-8", "backslashreplace") if self.readable else piece.hex(" ")
+
+    @property
+    def readable(self) -> bool:
+        if isinstance(self.whole, str):
+            return True
+        sample = self.whole[:4_000]
+        printable = sum(1 for byte in sample if 32 <= byte < 127 or byte in (9, 10, 13))
+        return printable >= 0.85 * len(sample)
+
+    def words(self, first: int, last: int) -> str:
+        """What a piece is of the whole, in words."""
+        begin, end, whole = self.begin + first, self.begin + last, self.whole
+        if self.note:
+            return self.note + (
+                "" if (begin, end) == (0, self.end) else f", part {begin}-{end} of {self.end}"
+            )
+        if isinstance(whole, bytes):
+            return f"bytes {begin}-{end} of {len(whole)}" + ("" if self.readable else " in hex")
+        lines = whole.count("\n") + (0 if whole.endswith("\n") else 1)
+        if first == last:
+            size = f"{number(len(whole), 'character')}, {number(lines, 'line')}"
+            return f"nothing there, the text has {size}"
+        top = whole.count("\n", 0, begin) + 1
+        bottom = whole.count("\n", 0, max(end - 1, 0)) + 1
+        return f"characters {begin}-{end} of {len(whole)}, lines {top}-{bottom} of {lines}"
 
 
 def turn_page(
@@ -581,36 +616,42 @@ def turn_page(
     if isinstance(asked.offset, bool) or not isinstance(asked.offset, int) or asked.offset < 0:
         raise InvalidInput("offset", asked.offset, "is no offset", remedy="Use 0 or more.")
     chosen = _select(asked, payload)
-    start = min(asked.offset, chosen.length)
+    length = chosen.end - chosen.begin
+    start = min(asked.offset, length)
 
     def frame(end: int) -> str:
-        following = _next_words(asked, end) if end < chosen.length else "end"
+        arguments = ", ".join(
+            f"{key}={json.dumps(value, ensure_ascii=False)}"
+            for key, value in asked.arguments(end).items()
+        )
+        following = f"next: {READ_TOOL}({arguments})" if end < length else "end"
         return sendable(f"[{asked.id}: {chosen.words(start, end)}; {following}]")
 
-    def show(first: int, last: int) -> str:
-        return sendable(chosen.text_of(first, last))
-
     end, content = cut_page(
-        start=start, length=chosen.length, show=show, frame=frame, limit_tokens=limit_tokens,
+        start=start,
+        length=length,
+        show=lambda first, last: sendable(chosen.show(first, last)),
+        frame=frame,
+        limit_tokens=limit_tokens,
         count=count,
-    )  # fmt: skip
-    if end == start < chosen.length:
-        return refuse(
-            asked, "The token limit is too small to read.", limit_tokens=limit_tokens, count=count
-        )
-    text = chosen.text_of(start, end)
+    )
+    if end == start < length:
+        problem = "The token limit is too small to read."
+        return refuse(asked, problem, limit_tokens=limit_tokens, count=count)
+    text = chosen.show(start, end)
+    piece = chosen.whole[chosen.begin + start : chosen.begin + end]
     return ResultPage(
         id=asked.id,
         content=content,
         tokens=count(content),
         text=text,
-        data=text.encode(*ENCODING) if chosen.data is None else chosen.data[start:end],
+        data=piece if isinstance(piece, bytes) else text.encode(*ENCODING),
         start=start,
         end=end,
-        total=chosen.length,
-        unit="character" if chosen.data is None else "byte",
-        next=asked.arguments(end) if end < chosen.length else None,
-        whole=start == 0 and end == chosen.length,
+        total=length,
+        unit="byte" if isinstance(piece, bytes) else "character",
+        next=asked.arguments(end) if end < length else None,
+        whole=start == 0 and end == length,
     )
 
 
@@ -629,88 +670,25 @@ def _select(asked: ReadRequest, payload: Payload) -> _Selected:
         value = getattr(asked, name)
         if value is not None and not isinstance(value, str):
             raise InvalidInput(name, value, "is not a text", remedy="Pass a string.")
-    if payload.text is None and asked.grep is None and asked.lines is None:
-        return _bytes(asked, payload.data)
-    text = payload.text
-    if text is None:
-        text = payload.data.decode("utf-8", "backslashreplace")
-    if asked.grep is not None:
-        return _made(grep(text, asked.grep))
-    if asked.json_path is not None:
-        return _made(find_json(text, asked.json_path))
+    data, text = payload.data, payload.text
+    if text is None and asked.grep is None and asked.lines is None:
+        if asked.json_path is not None:
+            raise InvalidInput(
+                "json_path", asked.json_path, "cannot look into binary data", remedy="Use range."
+            )
+        begin, end = (0, len(data)) if asked.range is None else read_range(asked.range, len(data))
+        return _Selected(whole=data, begin=begin, end=max(begin, end))
+    text = data.decode("utf-8", "backslashreplace") if text is None else text
+    if asked.grep is not None or asked.json_path is not None:
+        path = asked.json_path or ""
+        found = grep(text, asked.grep) if asked.grep is not None else find_json(text, path)
+        return _Selected(whole=found.text, begin=0, end=len(found.text), note=found.note)
+    begin, end = 0, len(text)
     if asked.lines is not None:
-        return _part(text, *read_lines(asked.lines, text))
-    if asked.range is not None:
-        return _part(text, *read_range(asked.range, len(text)))
-    return _part(text, 0, len(text))
-
-
-def _part(text: str, begin: int, end: int) -> _Selected:
-    """Consecutive characters of a text."""
-    lines = text.count("\n") + (0 if text.endswith("\n") else 1)
-
-    def words(first: int, last: int) -> str:
-        if first == last:
-            size = f"{number(len(text), 'character')}, {number(lines, 'line')}"
-            return f"nothing there, the text has {size}"
-        top = text.count("\n", 0, begin + first) + 1
-        bottom = text.count("\n", 0, max(begin + last - 1, 0)) + 1
-        return (
-            f"characters {begin + first}-{begin + last} of {len(text)}, "
-            f"lines {top}-{bottom} of {lines}"
-        )
-
-    return _Selected(
-        length=end - begin,
-        text_of=lambda first, last: text[begin + first : begin + last],
-        words=words,
-    )
-
-
-def _bytes(asked: ReadRequest, data: bytes) -> _Selected:
-    """Consecutive bytes of binary data, shown in hexadecimal, or as text where they mostly are."""
-    if asked.json_path is not None:
-        raise InvalidInput(
-            "json_path", asked.json_path, "cannot look into binary data", remedy="Use range."
-        )
-    begin, end = (0, len(data)) if asked.range is None else read_range(asked.range, len(data))
-    sample = data[:4_000]
-    printable = sum(1 for byte in sample if 32 <= byte < 127 or byte in (9, 10, 13))
-    readable = printable >= 0.85 * len(sample)
-
-    part = data[begin:end]
-
-    def shown(first: int, last: int) -> str:
-        piece = part[first:last]
-        return piece.decode("utf-8", "backslashreplace") if readable else piece.hex(" ")
-
-    return _Selected(
-        length=len(part),
-        text_of=shown,
-        words=lambda first, last: (
-            f"bytes {begin + first}-{begin + last} of {len(data)}" + ("" if readable else " in hex")
-        ),
-        data=part,
-    )
-
-
-def _made(view: ResultView) -> _Selected:
-    """A text made for the question, such as the lines that match."""
-    size = len(view.text)
-
-    def words(first: int, last: int) -> str:
-        whole = (first, last) == (0, size)
-        return view.note if whole else f"{view.note}, part {first}-{last} of {size}"
-
-    return _Selected(length=size, text_of=lambda first, last: view.text[first:last], words=words)
-
-
-def _next_words(asked: ReadRequest, end: int) -> str:
-    written = ", ".join(
-        f"{key}={json.dumps(value, ensure_ascii=False)}"
-        for key, value in asked.arguments(end).items()
-    )
-    return f"next: {READ_TOOL}({written})"
+        begin, end = read_lines(asked.lines, text)
+    elif asked.range is not None:
+        begin, end = read_range(asked.range, len(text))
+    return _Selected(whole=text, begin=begin, end=end)
 
 
 # ----------------------------------------------------------------------------

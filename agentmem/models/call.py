@@ -172,10 +172,8 @@ GUESSED_SHARE = 0.6
 """Of a request that was refused without figures, what is tried the second time."""
 _READ_CHARACTERS = 4_000
 
-_TOO_LONG_NAMES = frozenset({"ContextWindowExceededError"})
-_RATE_NAMES = frozenset({"RateLimitError"})
-_UNSUPPORTED_NAMES = frozenset({"UnsupportedParamsError"})
-_BAD_REQUEST_NAMES = frozenset({"BadRequestError", "UnprocessableEntityError"})
+_UNSUPPORTED = "UnsupportedParamsError"
+_BAD_REQUESTS = frozenset({"BadRequestError", "UnprocessableEntityError"})
 _OTHER_WORDS = {"response_format": ("json_schema", "structured output", "json schema")}
 _REFUSED = frozenset({400, 413, 422, None})
 _TOO_LONG = re.compile(
@@ -226,12 +224,10 @@ class Figures:
 
 def trouble_of(error: BaseException) -> Trouble:
     """What an error of a model is about, as far as one can act on it."""
-    names = {kind.__name__ for kind in type(error).__mro__}
-    status = _status(error)
-    said = _said(error)
-    if names & _TOO_LONG_NAMES or (status in _REFUSED and _TOO_LONG.search(said)):
+    names, status, said = _names(error), _status(error), _said(error)
+    if "ContextWindowExceededError" in names or (status in _REFUSED and _TOO_LONG.search(said)):
         return "too long"
-    if (names & _RATE_NAMES or status == 429) and not _OUT_OF_MONEY.search(said):
+    if ("RateLimitError" in names or status == 429) and not _OUT_OF_MONEY.search(said):
         return "rate limit"
     return "other"
 
@@ -241,10 +237,9 @@ def refuses_parameter(error: BaseException, name: str) -> bool:
     said = _said(error).lower()
     if isinstance(error, TypeError):
         return name in said and "argument" in said
-    names = {kind.__name__ for kind in type(error).__mro__}
-    if names & _UNSUPPORTED_NAMES:
+    if _UNSUPPORTED in _names(error):
         return True
-    refused = names & _BAD_REQUEST_NAMES or _status(error) in (400, 422)
+    refused = _names(error) & _BAD_REQUESTS or _status(error) in (400, 422)
     return bool(refused) and any(word in said for word in (name, *_OTHER_WORDS.get(name, ())))
 
 
@@ -254,12 +249,10 @@ def refuses_tools(error: BaseException) -> bool:
     "gemma:2b does not support tools", '"auto" tool choice requires
     --enable-auto-tool-choice', "No endpoints found that support tool use".
     """
-    said = _said(error)
     if isinstance(error, TypeError):
         return refuses_parameter(error, "tools")
-    names = {kind.__name__ for kind in type(error).__mro__}
-    refused = names & (_BAD_REQUEST_NAMES | _UNSUPPORTED_NAMES) or _status(error) in _NO_TOOLS
-    return bool(refused) and _NO_TOOL.search(said) is not None
+    refused = _names(error) & {*_BAD_REQUESTS, _UNSUPPORTED} or _status(error) in _NO_TOOLS
+    return bool(refused) and _NO_TOOL.search(_said(error)) is not None
 
 
 def wait_seconds(error: BaseException, attempt: int) -> float | None:
@@ -267,10 +260,9 @@ def wait_seconds(error: BaseException, attempt: int) -> float | None:
 
     The provider's `retry-after` counts; else one second, doubled each time.
     """
-    asked = _header(error, "retry-after-ms")
-    seconds = None if asked is None else asked / 1000
-    if seconds is None:
-        seconds = _header(error, "retry-after")
+    seconds = _header(error, "retry-after")
+    if (asked := _header(error, "retry-after-ms")) is not None:
+        seconds = asked / 1000
     if seconds is None:
         seconds = FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
     return seconds if 0 <= seconds <= LONGEST_WAIT_SECONDS else None
@@ -296,6 +288,10 @@ def repack_limit(figures: Figures, *, estimated_tokens: int, reserve_tokens: int
         ratio = counted / estimated_tokens if counted and estimated_tokens else 1.0
         limit = min(int(free / max(ratio, 1.0)), int(estimated_tokens * 0.95))
     return max(1, limit)
+
+
+def _names(error: BaseException) -> set[str]:
+    return {kind.__name__ for kind in type(error).__mro__}
 
 
 def _said(error: BaseException) -> str:
@@ -328,6 +324,4 @@ def _header(error: BaseException, name: str) -> float | None:
 
 
 def _integer(match: re.Match[str] | None) -> int | None:
-    if match is None:
-        return None
-    return int(match[1].replace(",", ""))
+    return None if match is None else int(match[1].replace(",", ""))
