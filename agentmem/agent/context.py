@@ -21,14 +21,7 @@ from agentmem.base.lazy import Lazy
 from agentmem.base.types import EMPTY, Hit, Memory, Message, Scope
 from agentmem.prompt.block import Pointer
 from agentmem.prompt.budget import Budget, make_package
-from agentmem.prompt.build import (
-    BuiltBlock,
-    Chosen,
-    Room,
-    citations_of,
-    room_for,
-    whole_room,
-)
+from agentmem.prompt.build import BuiltBlock, Chosen, Room, citations_of, room_for, whole_room
 from agentmem.prompt.cite import Citation
 from agentmem.prompt.messages import Conversation
 from agentmem.prompt.snapshot import (
@@ -49,6 +42,7 @@ if TYPE_CHECKING:
     from agentmem.agent.runtime import Runtime
     from agentmem.living.predict import Signal
     from agentmem.search.parts import Calls
+    from agentmem.search.results import SearchResults
 
 
 # ----------------------------------------------------------------------------
@@ -202,7 +196,7 @@ class Recaller:
         memory: Calls,
         *,
         guard: CallGuard | None = None,
-        cache: TtlCache[Recalled] | None = None,
+        cache: TtlCache[SearchResults] | None = None,
     ) -> None:
         self._memory = memory
         self._lanes = Lanes()
@@ -231,33 +225,39 @@ class Recaller:
         self._lanes.close()
 
     def _search(self, queries: tuple[str, ...], scope: Scope, config: LoopConfig) -> Recalled:
-        memory = self._memory
+        memory, recall = self._memory, config.recall
         most = max(LEAST_OFFERED, config.budget.knowledge // OFFERED_TOKENS)
-        wanted = min(max(LEAST_OFFERED, OFFERED * config.recall.turn_top_k), most)
+        wanted = min(max(LEAST_OFFERED, OFFERED * recall.turn_top_k), most)
         # Read before the search: an answer kept under a sequence is never older than it.
         state = (memory.store.feed.seq(), memory.embedding.serving_id, memory.embedding.error)
-        best: dict[str, Hit] = {}
-        degradations: dict[str, None] = {}
         how: How = "cached"
-        found: list[Recalled] = []
+        found: list[SearchResults] = []
         for query in queries:
-            key = (scope, query, wanted, config.recall.search_mode, state)
+            key = (scope, query, wanted, recall.search_mode, state)
             kept = self.cache.get(key)
             if kept is None:
                 how = "searched"
-                kept = self._ask(query, scope, config, wanted)
+                kept = memory.search(
+                    query,
+                    top_k=wanted,
+                    threshold=0.0,
+                    mode=recall.search_mode,
+                    by_question=False,
+                    user_id=scope.user_id,
+                    project_id=scope.project_id,
+                    agent_id=scope.agent_id,
+                    run_id=scope.run_id,
+                )
                 if not kept.degradations:
                     self.cache.put(key, kept)
-            degradations |= dict.fromkeys(kept.degradations)
             found.append(kept)
         # One sentence of a long task may sound personal: the message as a whole decides.
-        worlds = [one.own_world for one in found]
-        whole = max(
-            world for query, world in zip(queries, worlds, strict=True) if queries[0] in query
-        )
-        for kept, world in zip(found, worlds, strict=True):
-            for hit in kept.hits:
-                score = turn_score(hit.score, min(world, whole), sort=_sort(hit.memory))
+        asked = zip(queries, found, strict=True)
+        whole = max(one.own_world for query, one in asked if queries[0] in query)
+        best: dict[str, Hit] = {}
+        for one in found:
+            for hit in one:
+                score = turn_score(hit.score, min(one.own_world, whole), sort=_sort(hit.memory))
                 known = best.get(hit.memory.id)
                 if known is None or score > known.score:
                     best[hit.memory.id] = Hit(
@@ -265,28 +265,9 @@ class Recaller:
                         lexical_rank=hit.lexical_rank, vector_rank=hit.vector_rank,
                     )  # fmt: skip
         hits = sorted(best.values(), key=lambda hit: (-hit.score, hit.memory.id))
+        degradations = dict.fromkeys(problem for one in found for problem in one.degradations)
         return Recalled(
             hits=tuple(hits), own_world=whole, how=how, degradations=tuple(degradations)
-        )
-
-    def _ask(self, query: str, scope: Scope, config: LoopConfig, wanted: int) -> Recalled:
-        """What one query finds, with the scores of a search."""
-        found = self._memory.search(
-            query,
-            top_k=wanted,
-            threshold=0.0,
-            mode=config.recall.search_mode,
-            by_question=False,
-            user_id=scope.user_id,
-            project_id=scope.project_id,
-            agent_id=scope.agent_id,
-            run_id=scope.run_id,
-        )
-        return Recalled(
-            hits=tuple(found),
-            own_world=found.own_world,
-            how="searched",
-            degradations=tuple(found.degradations),
         )
 
     def _recent(self, scope: Scope, config: LoopConfig, problem: str) -> Recalled:

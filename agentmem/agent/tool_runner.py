@@ -6,13 +6,15 @@ import ast
 import asyncio
 import inspect
 import json
+import operator
 import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from agentmem.agent.reading import READ_TOOL, one_line, sendable, to_payload
@@ -25,6 +27,7 @@ from agentmem.base.protocols import TokenCounter
 from agentmem.base.threads import in_thread, is_async
 from agentmem.base.types import EMPTY
 from agentmem.text.clean import clean_line
+from agentmem.text.messages import get
 from agentmem.tokens.encodings import estimate_tokens
 
 # ----------------------------------------------------------------------------
@@ -34,8 +37,9 @@ from agentmem.tokens.encodings import estimate_tokens
 _FENCE = re.compile(r"\A\s*```[\w-]*\s*\n?(.*?)\n?\s*```\s*\Z", re.DOTALL)
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _MOST_DIFFERENCES = 8
-_DEEPEST = 30
 _VALUE_CHARACTERS = 80
+_ID_NAMES = ("id", "call_id", "tool_call_id")
+_ARGUMENT_NAMES = ("arguments", "input", "args")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +65,14 @@ class ParsedCall:
 
 def parse_call(call: Any, number: int) -> ParsedCall:
     """A call of chat completions, as a dict or an SDK's object, also with broken arguments."""
-    plain = _as_mapping(call)
-    function = _as_mapping(plain.get("function")) or plain
-    call_id = plain.get("id") or plain.get("call_id") or plain.get("tool_call_id")
-    name = function.get("name")
-    given = function.get("arguments", function.get("input", function.get("args")))
+    function = get(call, "function") or call
+    call_id = next(filter(None, (get(call, name) for name in _ID_NAMES)), f"call_{number}")
+    name = get(function, "name")
+    found = (get(function, name) for name in _ARGUMENT_NAMES)
+    given = next((one for one in found if one is not None), None)
     arguments, problem = read_arguments(given)
     return ParsedCall(
-        call_id=sendable(str(call_id)) if call_id else f"call_{number}",
+        call_id=sendable(str(call_id)),
         name=sendable(name) if isinstance(name, str) else "",
         arguments=arguments,
         raw=given if isinstance(given, str) else repr(given),
@@ -83,25 +87,19 @@ def read_arguments(given: Any) -> tuple[Mapping[str, Any], str]:
     breaks inside strings, a trailing comma, a Python literal, JSON inside a
     JSON string. What was cut off is not guessed.
     """
-    if given is None:
-        return {}, ""
     if isinstance(given, Mapping):
         return {str(key): value for key, value in given.items()}, ""
-    if not isinstance(given, str):
+    if not isinstance(given, str | None):
         return {}, f"the arguments are a {type(given).__name__}, not a JSON object"
-    text = given.strip()
-    if not text:
-        return {}, ""
-    try:
-        value = json.loads(text, strict=False)
-    except (ValueError, RecursionError) as error:
-        value, problem = _repaired(text), str(error)
+    text = (given or "").strip() or "{}"
+    value = _loaded(text)
+    if isinstance(value, ValueError | RecursionError):
+        value, problem = _repaired(text), value
         if value is None:
             return {}, f"the arguments are not valid JSON ({problem})"
     if isinstance(value, str):
-        try:
-            value = json.loads(value, strict=False)
-        except (ValueError, RecursionError):
+        value = _loaded(value)
+        if isinstance(value, ValueError | RecursionError):
             return {}, "the arguments are a text, not a JSON object"
     if value is None:
         return {}, ""
@@ -114,14 +112,20 @@ def read_arguments(given: Any) -> tuple[Mapping[str, Any], str]:
     return {str(key): item for key, item in value.items()}, ""
 
 
+def _loaded(text: str) -> Any:
+    """What JSON says, line breaks inside strings allowed; the error where it is none."""
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError) as error:
+        return error
+
+
 def _repaired(text: str) -> Any:
     fenced = _FENCE.match(text)
     text = fenced[1] if fenced else text
     for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
-        try:
-            return json.loads(candidate, strict=False)
-        except (ValueError, RecursionError):
-            continue
+        if not isinstance(value := _loaded(candidate), ValueError | RecursionError):
+            return value
     if len(text) > 100_000 or not text.startswith("{"):
         return None
     try:
@@ -132,48 +136,23 @@ def _repaired(text: str) -> Any:
 
 
 def without_nulls(tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments without the nulls by which strict schemas say "left out", nested ones too."""
+    """The arguments without the nulls by which strict schemas say "left out", nested ones too.
+
+    Those are the nulls that the schema refuses, where it does not ask for the field.
+    """
     validator = _validator(tool.parameters)
-    pruned = _pruned(dict(arguments), tool.parameters, validator, 0)
-    return pruned if isinstance(pruned, dict) else arguments
-
-
-def _pruned(value: Any, schema: Any, validator: Any, depth: int) -> Any:
-    schema = _followed(schema, validator.schema)
-    if depth > _DEEPEST or not isinstance(schema, Mapping):
-        return value
-    if isinstance(value, list):
-        items = schema.get("items")
-        return [_pruned(item, items, validator, depth + 1) for item in value]
-    properties = schema.get("properties")
-    if not isinstance(value, dict) or not isinstance(properties, Mapping):
-        return value
-    required = schema.get("required") or ()
-    return {
-        key: _pruned(item, properties.get(key), validator, depth + 1)
-        for key, item in value.items()
-        if item is not None
-        or key not in properties
-        or key in required
-        or _accepts_null(validator, properties[key])
-    }
-
-
-def _followed(schema: Any, root: Any) -> Any:
-    """The schema a local reference leads to, such as `#/$defs/Point`."""
-    if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
-        return schema
-    found = root
-    for part in schema["$ref"].removeprefix("#/").split("/"):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
-
-
-def _accepts_null(validator: Any, schema: Any) -> bool:
     try:
-        return bool(validator.evolve(schema=schema).is_valid(None))
+        pruned = deepcopy(dict(arguments))
+        refused = [error for error in validator.iter_errors(pruned) if error.instance is None]
+        for *above, name in (error.absolute_path for error in refused):
+            holder = reduce(operator.getitem, above, pruned)
+            if isinstance(holder, dict) and holder.pop(name, None) is None:
+                missing = (e for e in validator.iter_errors(pruned) if e.validator == "required")
+                if any([*e.absolute_path] == above and name in e.validator_value for e in missing):
+                    holder[name] = None
     except Exception:  # noqa: BLE001 - a schema that cannot be followed forbids nothing
-        return True
+        return arguments
+    return pruned
 
 
 def differences(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -208,25 +187,22 @@ def _say(error: Any) -> Iterable[str]:
     schema = error.schema if isinstance(error.schema, Mapping) else {}
     properties = schema.get("properties") or {}
     if rule == "required":
-        missing = [name for name in error.validator_value if name not in instance]
         return [
             f"missing field {_field(where, name)}{_expected(properties.get(name))}"
-            for name in missing
+            for name in error.validator_value
+            if name not in instance
         ]
     if rule in ("additionalProperties", "unevaluatedProperties") and isinstance(instance, Mapping):
         patterns = schema.get("patternProperties") or {}
-        unknown = [
-            n
-            for n in instance
-            if n not in properties and not any(re.search(p, n) for p in patterns)
-        ]
-        return [_unknown(_field(where, n), n, list(properties)) for n in unknown]
-    if rule == "type":
-        wanted = _types(error.validator_value)
         return [
-            f"{where or 'the arguments'} must be {wanted}, not {_type_name(instance)} "
-            + _value(instance)
+            _unknown(_field(where, name), name, list(properties))
+            for name in instance
+            if name not in properties and not any(re.search(p, name) for p in patterns)
         ]
+    what = where or "the arguments"
+    if rule == "type":
+        wanted, got = _types(error.validator_value), _type_name(instance)
+        return [f"{what} must be {wanted}, not {got} {_value(instance)}"]
     if rule in ("enum", "const"):
         allowed = error.validator_value if rule == "enum" else [error.validator_value]
         near = get_close_matches(str(instance), [str(a) for a in allowed], n=1)
@@ -236,7 +212,7 @@ def _say(error: Any) -> Iterable[str]:
     if rule in ("anyOf", "oneOf"):
         choices = [_expected(choice).strip(" ()") for choice in error.validator_value]
         listed = " or ".join(dict.fromkeys(filter(None, choices))) or "one of several forms"
-        return [f"{where or 'the arguments'} must be {listed}, not {_value(instance)}"]
+        return [f"{what} must be {listed}, not {_value(instance)}"]
     message = clean_line(str(error.message), limit_characters=160)
     return [f"{where}: {message}" if where else message]
 
@@ -290,18 +266,14 @@ def _types(kind: Any) -> str:
     return " or ".join(map(str, kind)) if isinstance(kind, list | tuple) else str(kind)
 
 
+_TYPE_NAMES = {
+    type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string",
+    list: "array", tuple: "array",
+}  # fmt: skip
+
+
 def _type_name(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
-    if isinstance(value, float):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list | tuple) else "object"
+    return _TYPE_NAMES.get(type(value), "object")
 
 
 def _value(value: Any) -> str:
@@ -323,17 +295,6 @@ def _path(parts: Iterable[Any]) -> str:
 
 def _field(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
-
-
-def _as_mapping(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, Mapping):
-        return value
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        dumped = dump()
-        return dumped if isinstance(dumped, Mapping) else {}
-    names = ("id", "call_id", "function", "name", "arguments", "input")
-    return {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
 def example_of(tool: Tool, call: ParsedCall) -> dict[str, Any]:
@@ -513,12 +474,9 @@ class ToolRunner:
     def _from_record(self, call: ParsedCall, earlier: ToolOutcome) -> ToolOutcome:
         text = earlier.content
         if not earlier.ok:
-            text = (
-                f"Not executed: exactly this call of {_name(call)} failed before in this turn.\n"
-                f"{text}"
-            )
-            if CHANGE_SOMETHING not in text:
-                text = f"{text}\n{CHANGE_SOMETHING}"
+            again = f"exactly this call of {_name(call)} failed before in this turn"
+            advice = "" if CHANGE_SOMETHING in text else f"\n{CHANGE_SOMETHING}"
+            text = f"Not executed: {again}.\n{text}{advice}"
         return replace(
             earlier, call_id=call.call_id, executed=False, duration_ms=0.0,
             message=_message(call, text),
@@ -574,14 +532,16 @@ class ToolRunner:
             async with room:
                 output = await self._call(tool, call.arguments)
         except _Failed as failed:
-            result_id = await self._keep_failure(call, tool, failed)
+            kept = await self._keep(call, tool, failed.details or failed.line, failed.line)
+            result_id = "" if kept is None else kept.id
             traced = result_id and failed.details
             told = f'\nThe traceback: {READ_TOOL}(id="{result_id}")' if traced else ""
-            outcome = self._failure(
-                call, f"{_name(call)} failed: {failed.line}{told}", CHANGE_SOMETHING
-            )
+            problem = f"{_name(call)} failed: {failed.line}{told}"
+            outcome = self._failure(call, problem, CHANGE_SOMETHING)
             return replace(outcome, executed=True, result_id=result_id, error=failed.line)
-        content, result_id = await self._keep(call, tool, output)
+        kept = await self._keep(call, tool, output)
+        content = self._whole(output) if kept is None else kept.content
+        result_id = "" if kept is None else kept.id
         return _outcome(call, content, ok=True, executed=True, result_id=result_id)
 
     async def _call(self, tool: Tool, arguments: Mapping[str, Any]) -> Any:
@@ -603,24 +563,15 @@ class ToolRunner:
             return work.result()
         raise _Failed(_line_of(error), details=_details_of(error)) from error
 
-    async def _keep(self, call: ParsedCall, tool: Tool, output: Any) -> tuple[str, str]:
-        """What goes to the model, and the id it is kept under."""
-        if self._working is not None and tool.keep:
-            keep = partial(self._working.keep, call.name, call.arguments, output)
-            kept = await self._of_memory(f"the result of {_name(call)} was not kept", keep)
-            if kept is not None:
-                return kept.content, kept.id
-        return self._whole(output), ""
-
-    async def _keep_failure(self, call: ParsedCall, tool: Tool, failed: _Failed) -> str:
+    async def _keep(
+        self, call: ParsedCall, tool: Tool, output: Any, error: str = ""
+    ) -> KeptResult | None:
+        """What working memory keeps of a call that gave `output`, or failed with `error`."""
         if self._working is None or not tool.keep:
-            return ""
-        keep = partial(
-            self._working.keep, call.name, call.arguments, failed.details or failed.line,
-            error=failed.line,
-        )  # fmt: skip
-        kept = await self._of_memory(f"the failure of {_name(call)} was not kept", keep)
-        return "" if kept is None else kept.id
+            return None
+        keep = partial(self._working.keep, call.name, call.arguments, output, error=error)
+        what = "failure" if error else "result"
+        return await self._of_memory(f"the {what} of {_name(call)} was not kept", keep)
 
     def _whole(self, output: Any) -> str:
         """The output itself, cut to the limit; of binary data, what it is."""

@@ -156,11 +156,9 @@ def as_tool(
         raise InvalidInput(
             "tool", obj, "is no tool", remedy="Pass a function, a Tool or a dict with a call."
         )
-    if read_only is not None and read_only != tool.read_only:
-        tool = replace(tool, read_only=read_only)
-    if pure is not None and pure != tool.pure:
-        tool = replace(tool, pure=pure)
-    return tool
+    said = {"read_only": read_only, "pure": pure}
+    changed: dict[str, Any] = {name: one for name, one in said.items() if one is not None}
+    return replace(tool, **changed) if changed else tool
 
 
 def as_tools(objects: Iterable[Any]) -> tuple[Tool, ...]:
@@ -207,7 +205,8 @@ def _from_function(function: Callable[..., Any]) -> Tool:
     from pydantic.errors import PydanticUserError
     from pydantic_core import ArgsKwargs
 
-    name = str(getattr(function, "__name__", "") or _inner_name(function))
+    inner = function.func if isinstance(function, partial) else type(function)
+    name = str(getattr(function, "__name__", "") or getattr(inner, "__name__", ""))
     signature = _signature(function, name)
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(
@@ -233,31 +232,17 @@ def _from_function(function: Callable[..., Any]) -> Tool:
     def call(**arguments: Any) -> Any:
         return adapter.validate_python(ArgsKwargs((), arguments))
 
+    async def call_async(**arguments: Any) -> Any:  # awaited on the loop and not in a thread
+        return await call(**arguments)
+
     return Tool(
         name=name,
         description=description or name.replace("_", " "),
         parameters=schema,
-        call=_like(function, call),
+        call=call_async if is_async(function) else call,
         read_only=bool(getattr(function, "read_only", False)),
         pure=bool(getattr(function, "pure", False)),
     )
-
-
-def _like(function: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
-    """`call`, async when `function` is, so that it is awaited on the loop and not in a thread."""
-    if not is_async(function):
-        return call
-
-    async def call_async(**arguments: Any) -> Any:
-        return await call(**arguments)
-
-    return call_async
-
-
-def _inner_name(function: Callable[..., Any]) -> str:
-    if isinstance(function, partial):
-        return str(getattr(function.func, "__name__", ""))
-    return type(function).__name__
 
 
 def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
@@ -437,15 +422,15 @@ def _listed(hits: list[Hit], working: WorkingMemory) -> str:
     """The hits best first, shortened until they fit the limit of a read."""
     if not hits:
         return "Nothing in memory answers that."
+    limit = working.read_limit_tokens
     for length in (_HIT_CHARACTERS, 250, 120, 60):
         lines = [_line(hit, length) for hit in hits]
-        text = "\n".join(lines)
-        if working.count(text) <= working.read_limit_tokens:
-            return text
-    while len(lines) > 1 and working.count("\n".join(lines)) > working.read_limit_tokens:
+        if working.count("\n".join(lines)) <= limit:
+            break
+    while len(lines) > 1 and working.count("\n".join(lines)) > limit:
         lines.pop()
     text = "\n".join(lines)
-    while text and working.count(text) > working.read_limit_tokens:
+    while text and working.count(text) > limit:
         text = text[: len(text) * 3 // 4]
     return text
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import agentmem
-from agentmem.agent.context import LEAST_OFFERED, OFFERED, Recalled, Recaller
+from agentmem.agent.context import LEAST_OFFERED, OFFERED, Recaller
 from agentmem.base.config import LoopConfig, RecallConfig
 from agentmem.base.guards import BreakerSettings, CallGuard, TtlCache
 from agentmem.base.types import Scope
+from agentmem.search.results import SearchResults
 from agentmem.testing import HashEmbedder, ManualClock
 
 TEXTS = ("the deploy failed on a lock", "deploys go out on Thursday", "tea with milk", "a lock")
@@ -28,7 +29,9 @@ class CacheMachine(RuleBasedStateMachine):
         self.memory = agentmem.open(":memory:", embedder=HashEmbedder(), clock=self.clock)
         self.ttl = ttl
         self.capacity = capacity
-        self.cache: TtlCache[Recalled] = TtlCache(self.clock, capacity=capacity, ttl_seconds=ttl)
+        self.cache: TtlCache[SearchResults] = TtlCache(
+            self.clock, capacity=capacity, ttl_seconds=ttl
+        )
         self.recaller = Recaller(self.memory, cache=self.cache)
         self.filled: dict[Any, Any] = {}
 
