@@ -10,6 +10,7 @@ import functools
 import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast, overload
@@ -127,42 +128,37 @@ class Wrapping:
 
     def _synchronous(self) -> Callable[..., Any]:
         @_like(self._fn)
-        def wrapped(
-            *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
-        ) -> Any:
-            call, whose = self._read(args, options, memory_scope, memory_off)
+        def wrapped(*args: Any, **options: Any) -> Any:
+            call, whose, around = self._read(args, options)
             opened = None if whose is None else self._keeper.open(call.messages, **whose)
             ask = partial(call.ask, self._fn)
-            with Inside() if memory_off else contextlib.nullcontext():
+            with around:
                 result = ask(call.messages) if opened is None else opened.call(ask)
             if inspect.isawaitable(result):
-                return self._awaited(result, opened, ask, memory_off)
+                return self._awaited(result, opened, ask, around)
             return result if opened is None else self._take(opened, result)
 
         return wrapped
 
     def _asynchronous(self) -> Callable[..., Any]:
         @_like(self._fn)
-        async def wrapped(
-            *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
-        ) -> Any:
-            call, whose = self._read(args, options, memory_scope, memory_off)
+        async def wrapped(*args: Any, **options: Any) -> Any:
+            call, whose, around = self._read(args, options)
             opened = None if whose is None else await self._keeper.aopen(call.messages, **whose)
-            ask = partial(call.ask, self._fn)
-            with Inside() if memory_off else contextlib.nullcontext():
-                if opened is None:
-                    return await awaited(ask(call.messages))
-                result = await opened.acall(lambda messages: awaited(ask(messages)))
-            return self._take(opened, result)
+
+            async def ask(messages: Any) -> Any:
+                return await awaited(call.ask(self._fn, messages))
+
+            with around:
+                result = await (ask(call.messages) if opened is None else opened.acall(ask))
+            return result if opened is None else self._take(opened, result)
 
         return wrapped
 
     def _flowing(self) -> Callable[..., Any]:
         @_like(self._fn)
-        async def wrapped(
-            *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
-        ) -> AsyncIterator[Any]:
-            call, whose = self._read(args, options, memory_scope, memory_off)
+        async def wrapped(*args: Any, **options: Any) -> AsyncIterator[Any]:
+            call, whose, _ = self._read(args, options)
             opened = None if whose is None else await self._keeper.aopen(call.messages, **whose)
             stream = call.ask(self._fn, call.messages if opened is None else opened.sent)
             if opened is not None:
@@ -178,11 +174,11 @@ class Wrapping:
         result: Awaitable[Any],
         opened: OpenTurn | None,
         ask: Callable[[Any], Any],
-        memory_off: bool,
+        around: AbstractContextManager[None],
     ) -> Any:
         """What a plain function gave that has to be awaited."""
         if opened is None:
-            with Inside() if memory_off else contextlib.nullcontext():
+            with around:
                 return await result
         asked: Awaitable[Any] | None = result
 
@@ -194,20 +190,22 @@ class Wrapping:
         return self._take(opened, await opened.acall(ask_later))
 
     def _read(
-        self, args: tuple[Any, ...], options: dict[str, Any], scope: Any, off: bool
-    ) -> tuple[CallArguments, dict[str, Any] | None]:
-        """The call, and what to open a turn with: None when it goes without memory."""
+        self, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[CallArguments, dict[str, Any] | None, AbstractContextManager[None]]:
+        """The call; what to open a turn with, None when it goes without memory; what it is
+        made in, so that hooks further in know that memory is off."""
+        scope, off = options.pop("memory_scope", None), options.pop("memory_off", False)
         call = read_call(self._signature, args, options, self._argument)
         if off:
-            return call, None
-        messages = call.messages
+            return call, None, Inside()
+        messages, around = call.messages, contextlib.nullcontext()
         if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
             if not isinstance(messages, list | tuple):  # an iterator can be read only once
                 call = replace(call, messages=list(messages))
         elif not (isinstance(messages, str) and self._argument == "input"):
             self._keeper.note(f"a call without {self._argument} went without memory")
-            return call, None
-        return call, {"view_of": self._view_of, "scope": scope, "named": call.named}
+            return call, None, around
+        return call, {"view_of": self._view_of, "scope": scope, "named": call.named}, around
 
 
 def _runs_async(fn: Callable[..., Any]) -> bool:

@@ -36,6 +36,21 @@ KEEPER = "_agentmem_keeper"
 _patching = threading.RLock()
 
 
+def _copied(
+    client: Any, keeper: TurnKeeper, names: Sequence[str], equip: Equip, *, sdk: str
+) -> Any:
+    """A copy of `client` with memory; one that has this memory already is given back."""
+    if getattr(client, KEEPER, None) is not None and client.memory is keeper.memory:
+        return client
+    owned = hasattr(type(client), names[0]) or names[0] in getattr(client, "__dict__", {})
+    if not hasattr(type(client), "copy") or not owned:
+        raise InvalidInput(
+            "client", client, f"is no client of the {sdk} SDK",
+            remedy=f"Pass {sdk}() or Async{sdk}(); for another callable use memory.wrap(fn).",
+        )  # fmt: skip
+    return remembering(client.copy(), keeper, names, equip)
+
+
 def remembering(client: Any, keeper: TurnKeeper, names: Sequence[str], equip: Equip) -> Any:
     """`client` turned into one of our class, in place, with its resources `names` wrapped."""
     if not isinstance(type(client).__dict__.get(names[0]), _Resource):
@@ -223,17 +238,8 @@ def wrap_openai(
     class, and its own `copy()` and `with_options()` keep the memory. Every
     asking method takes `memory_scope=` and `memory_off=` as in `wrap`.
     """
-    if getattr(client, KEEPER, None) is not None and client.memory is memory:
-        return client
-    kind = type(client)
-    own = getattr(client, "__dict__", {})
-    if not hasattr(kind, "copy") or not (hasattr(kind, "chat") or "chat" in own):
-        raise InvalidInput(
-            "client", client, "is no client of the OpenAI SDK",
-            remedy="Pass OpenAI() or AsyncOpenAI(); for another callable use memory.wrap(fn).",
-        )  # fmt: skip
     keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-    return remembering(client.copy(), keeper, ("chat", "responses", "beta"), _equip_openai)
+    return _copied(client, keeper, ("chat", "responses", "beta"), _equip_openai, sdk="OpenAI")
 
 
 def _equip_openai(resource: Any, name: str, keeper: TurnKeeper) -> None:
@@ -295,17 +301,9 @@ def wrap_anthropic(
     `memory_scope=` and `memory_off=` as in `wrap`; without them `scope` counts,
     else the request's `metadata["user_id"]`.
     """
-    known: Any = client
-    if getattr(known, KEEPER, None) is not None and known.memory is memory:
-        return client
-    if not hasattr(type(client), "copy") or not hasattr(type(client), "messages"):
-        raise InvalidInput(
-            "client", client, "is no client of the Anthropic SDK",
-            remedy="Pass Anthropic() or AsyncAnthropic(); for a callable use memory.wrap(fn).",
-        )  # fmt: skip
     keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-    wrapped: Client = remembering(known.copy(), keeper, ("messages", "beta"), _equip_anthropic)
-    return wrapped
+    made: Client = _copied(client, keeper, ("messages", "beta"), _equip_anthropic, sdk="Anthropic")
+    return made
 
 
 def _equip_anthropic(resource: Any, name: str, keeper: TurnKeeper) -> None:
