@@ -12,13 +12,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from agentmem.agent.context import Steps
 from agentmem.agent.reading import READ_TOOL
 from agentmem.agent.runtime import DEFAULT_MODEL
 from agentmem.agent.tool_runner import ToolOutcome, ToolRunner
 from agentmem.agent.tools import Tool, as_tool
-from agentmem.agent.turn import CallOutcome, Turn, require_named, session_of, working_for
+from agentmem.agent.turn import CallOutcome, Turn, require_named, session_of, warn, working_for
 from agentmem.base.checks import require_messages
 from agentmem.base.config import EXTRACTIVE, LoopConfig, require_config
 from agentmem.base.errors import (
@@ -156,6 +158,7 @@ class LoopRun:
     on_chunk: Callable[[str], Awaitable[None] | None] | None
     signal: Any
     signals: tuple[Signal, ...]
+    guard: Steps
     turn: Turn | None = None
     working: WorkingMemory | None = None
     tools: list[Tool] = field(default_factory=list)
@@ -167,7 +170,6 @@ class LoopRun:
     iterations: int = 0
     heard: list[str] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
-    degradations: list[str] = field(default_factory=list)
     sources: list[Citation] = field(default_factory=list)
     """What has a number in this turn: the reference's sources, then those of the web tool."""
     limit_tokens: int | None = None
@@ -237,7 +239,7 @@ class LoopRun:
         except BudgetError:
             raise
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
-            self._degrade(f"memory failed: {type(error).__name__}: {error}")
+            self.guard.note(f"memory failed: {type(error).__name__}: {error}")
             return None
         for preference in turn.preferences:
             await self._say("preferences", preference.text, id=preference.id, type=preference.type)
@@ -286,15 +288,16 @@ class LoopRun:
             session = session_of(self.scope, now)
             runtime.indexer.enqueue_messages([message], session=session, scope=self.scope)
         except Exception as error:  # noqa: BLE001 - stopping goes on
-            self._degrade(f"what was said was not kept: {type(error).__name__}: {error}")
+            self.guard.note(f"what was said was not kept: {type(error).__name__}: {error}")
 
     def _open_working(self, memory: Host) -> WorkingMemory | None:
-        try:
-            model, config = self.model.name, self.config
-            return working_for(memory, scope=self.scope, model=model, config=config)
-        except Exception as error:  # noqa: BLE001 - tools run without it
-            self._degrade(f"working memory failed: {type(error).__name__}: {error}")
-            return None
+        """The working memory; tools run without it where it fails."""
+        model, config = self.model.name, self.config
+        return self.guard.run(
+            "working memory",
+            lambda: working_for(memory, scope=self.scope, model=model, config=config),
+            None,
+        )
 
     # -- the model and its tools ---------------------------------------------------------
 
@@ -316,7 +319,7 @@ class LoopRun:
                 await self._run_tools(runner, reply.tool_calls)
                 reply = None
         finally:
-            self.degradations += runner.degradations
+            self.guard.degradations += runner.degradations
         await self._say("limit", f"{self.config.max_iterations} rounds of tools are used up")
         self.steps.append({"role": "user", "content": BEST_ANSWER})
         # The tools stay in the request: some providers refuse their calls in the history without.
@@ -339,7 +342,7 @@ class LoopRun:
             self.working = self._open_working(self.memory)
         reply = await self._ask()
         self.memory.runtime.without_tools.add(self.model.name)
-        self._degrade(
+        self.guard.note(
             f"{self.model.name or 'the model'} takes no tools, so those of the memory are left "
             "out; LoopConfig(memory_tools=False) leaves them out from the start"
         )
@@ -437,7 +440,7 @@ class LoopRun:
                 return messages
             return list(self._trimmed(limit, tokenizer).messages)
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
-            self._degrade(f"the steps were not trimmed: {type(error).__name__}: {error}")
+            self.guard.note(f"the steps were not trimmed: {type(error).__name__}: {error}")
             return messages
 
     def _trimmed(self, limit: int, tokenizer: Tokenizer) -> TrimPlan:
@@ -468,7 +471,7 @@ class LoopRun:
         if list(plan.messages) == before:
             raise self._too_long(error) from error
         self.sent = list(plan.messages)
-        self._degrade(
+        self.guard.note(
             f"the model refused the request as too long; it was sent {len(self.sent)} of "
             f"{len(before)} messages"
         )
@@ -520,7 +523,7 @@ class LoopRun:
                 url, title, content = read_page(page)
                 self.memory.sources.enqueue_page(content, url, title, **whose)
             except Exception as failed:  # noqa: BLE001 - memory failing never breaks the answer
-                self._degrade(f"a page was not indexed: {type(failed).__name__}: {failed}")
+                self.guard.note(f"a page was not indexed: {type(failed).__name__}: {failed}")
 
     def _result(self, answer: str, why: Why) -> AgentLoopResult:
         turn = self.turn
@@ -540,7 +543,7 @@ class LoopRun:
             cleaned=resolved.text,
             dangling=resolved.missing,
             usage=dict(self.usage),
-            degradations=tuple(self.degradations),
+            degradations=tuple(self.guard.degradations),
             tool_calls=tuple(self.outcomes),
             iterations=self.iterations,
             why=why,
@@ -553,7 +556,7 @@ class LoopRun:
             budget=turn.budget,
             snapshot_id=turn.snapshot_id,
             message_id=turn.message_id,
-            degradations=(*turn.degradations, *self.degradations),
+            degradations=(*turn.degradations, *self.guard.degradations),
             preferences=turn.preferences,
             taken_back=turn.taken_back,
             block=turn.block_text,
@@ -569,14 +572,6 @@ class LoopRun:
         return told_apart(answer, self.sources, tuple(listed.values()))
 
     # -- inside ----------------------------------------------------------------------------
-
-    def _degrade(self, problem: str) -> None:
-        self.degradations.append(problem)
-        try:
-            warn = _log.warning if self.memory is None else self.memory.runtime.warn
-            warn(problem)
-        except Exception:  # noqa: BLE001 - a memory this broken is warned of all the same
-            _log.warning("memory degraded: %s", problem)
 
     async def _say(self, step: Step, text: str, **data: Any) -> None:
         if self.on_status is not None:
@@ -651,6 +646,7 @@ async def run_agent_loop(
         on_chunk=on_chunk,
         signal=signal,
         signals=read_signals(signals),
+        guard=Steps(_log.warning if manager is None else partial(warn, manager)),
     )
     return await loop.run()
 

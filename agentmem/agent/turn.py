@@ -372,7 +372,7 @@ class Turn:
         if not isinstance(messages, Conversation):
             messages = require_messages(messages)
         self.context = Context(messages=list(messages))
-        self._steps = Steps(partial(_warn, memory))
+        self._steps = Steps(partial(warn, memory))
         self._asked: dict[str, Any] | None = None
         self._repeated = False
         self._features: tuple[str, ...] = ()
@@ -722,7 +722,8 @@ class Turn:
         self.done(error="" if error is None else f"{type(error).__name__}: {error}")
 
 
-def _warn(memory: Host, problem: str) -> None:
+def warn(memory: Host, problem: str) -> None:
+    """Log what did not work, once a minute; whatever else is broken, it is logged."""
     try:
         memory.runtime.warn(problem)
     except Exception:  # noqa: BLE001 - a memory this broken is warned of all the same
