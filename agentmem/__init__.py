@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from agentmem.agent.loop import AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
     from agentmem.agent.tool_results import WorkingMemory
     from agentmem.agent.tool_runner import ToolRunner
-    from agentmem.agent.tools import Tool, as_tool
+    from agentmem.agent.tools import Tool, as_tool, search_web_tool
     from agentmem.agent.turn import Turn
-    from agentmem.agent.web_tool import search_web_tool
     from agentmem.base.config import (
         BudgetConfig,
         LearnConfig,
@@ -75,9 +74,8 @@ _NAMES = {
     "agent.loop": "AgentLoopResult run_agent_loop run_agent_loop_sync Status",
     "agent.tool_results": "WorkingMemory",
     "agent.tool_runner": "ToolRunner",
-    "agent.tools": "as_tool Tool",
+    "agent.tools": "as_tool search_web_tool Tool",
     "agent.turn": "Turn",
-    "agent.web_tool": "search_web_tool",
     "base.config": "BudgetConfig LearnConfig LoopConfig MemorySettings RecallConfig ResultsConfig",
     "base.errors": "AgentMemError DuplicateRecord FetchRefused FixedContentTooLarge InvalidMessage"
     " MediaWarning",

@@ -22,7 +22,7 @@ class AtOnce:
         self._handlers[kind] = handler
 
     def submit(
-        self, kind: str, payload: Mapping[str, Any], /, *, scope: Scope = NO_SCOPE, key: str = ""
+        self, kind: str, payload: Mapping[str, Any], *, scope: Scope = NO_SCOPE, key: str = ""
     ) -> bool:
         self._handlers[kind](payload, scope)
         return True

@@ -43,15 +43,7 @@ _Shown = dict[int, str]
 """Matching lines as they are shown, by their number."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultView:
-    """What was found, as text, and a few words about how."""
-
-    text: str
-    note: str
-
-
-def grep(text: str, pattern: str) -> ResultView:
+def grep(text: str, pattern: str) -> Selected:
     """The lines that match, each with its number: `12: text`.
 
     Of a line longer than 2,000 characters only what stands around each match is
@@ -68,7 +60,7 @@ def grep(text: str, pattern: str) -> ResultView:
     lines = text.removesuffix("\n").split("\n")
     shown, how = _search(lines, pattern)
     note = f"{number(len(shown), 'matching line')} of {len(lines):,}"
-    return ResultView(text="".join(shown.values()), note=f"{note} ({how})" if how else note)
+    return made_for("".join(shown.values()), f"{note} ({how})" if how else note)
 
 
 def _search(lines: list[str], pattern: str) -> tuple[_Shown, str]:
@@ -168,7 +160,7 @@ MOST_VALUES = 10_000
 _SLOW_PARTS = ("match(", "search(", "=~")
 
 
-def find_json(text: str, path: str) -> ResultView:
+def find_json(text: str, path: str) -> Selected:
     """The values at a JSONPath: one as itself, several one a line. At most 10,000."""
     import jsonpath
 
@@ -195,13 +187,13 @@ def find_json(text: str, path: str) -> ResultView:
             "json_path", path, f"cannot be used ({problem})", remedy='Use "$.key[0]" or "$..name".'
         ) from None
     if not found:
-        return ResultView(text="", note=f"no value at {wanted}; {_keys_of(values)}")
+        return made_for("", f"no value at {wanted}; {_keys_of(values)}")
     if len(found) == 1:
         (one,) = found
         written = one if isinstance(one, str) else json.dumps(one, ensure_ascii=False, indent=2)
-        return ResultView(text=written, note="1 value")
+        return made_for(written, "1 value")
     lines = "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in found)
-    return ResultView(text=lines, note=f"{len(found):,} values{cut}, one a line")
+    return made_for(lines, f"{len(found):,} values{cut}, one a line")
 
 
 def _load(text: str) -> Any:
@@ -559,7 +551,7 @@ class ResultPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Selected:
+class Selected:
     """What was asked for: consecutive characters or bytes of a whole, from `begin` to `end`.
 
     `note` tells of a whole that was made for the question, such as the lines that match.
@@ -601,6 +593,11 @@ class _Selected:
         top = whole.count("\n", 0, begin) + 1
         bottom = whole.count("\n", 0, max(end - 1, 0)) + 1
         return f"characters {begin}-{end} of {len(whole)}, lines {top}-{bottom} of {lines}"
+
+
+def made_for(text: str, note: str) -> Selected:
+    """A text that was made for the question."""
+    return Selected(whole=text, begin=0, end=len(text), note=note)
 
 
 def turn_page(
@@ -665,7 +662,7 @@ def refuse(
     return ResultPage(id=asked.id, content=content, tokens=count(content), ok=False, error=problem)
 
 
-def _select(asked: ReadRequest, payload: Payload) -> _Selected:
+def _select(asked: ReadRequest, payload: Payload) -> Selected:
     for name in ("grep", "json_path"):
         value = getattr(asked, name)
         if value is not None and not isinstance(value, str):
@@ -677,18 +674,18 @@ def _select(asked: ReadRequest, payload: Payload) -> _Selected:
                 "json_path", asked.json_path, "cannot look into binary data", remedy="Use range."
             )
         begin, end = (0, len(data)) if asked.range is None else read_range(asked.range, len(data))
-        return _Selected(whole=data, begin=begin, end=max(begin, end))
+        return Selected(whole=data, begin=begin, end=max(begin, end))
     text = data.decode("utf-8", "backslashreplace") if text is None else text
-    if asked.grep is not None or asked.json_path is not None:
-        path = asked.json_path or ""
-        found = grep(text, asked.grep) if asked.grep is not None else find_json(text, path)
-        return _Selected(whole=found.text, begin=0, end=len(found.text), note=found.note)
+    if asked.grep is not None:
+        return grep(text, asked.grep)
+    if asked.json_path is not None:
+        return find_json(text, asked.json_path)
     begin, end = 0, len(text)
     if asked.lines is not None:
         begin, end = read_lines(asked.lines, text)
     elif asked.range is not None:
         begin, end = read_range(asked.range, len(text))
-    return _Selected(whole=text, begin=begin, end=end)
+    return Selected(whole=text, begin=begin, end=end)
 
 
 # ----------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from agentmem.prompt.snapshot import (
     without_keys_of,
     without_texts_of,
 )
-from agentmem.search.parts import Parts
+from agentmem.search.parts import Parts, Queue
 from agentmem.sources.background import SNAPSHOT
 from agentmem.stores.values import NO_SCOPE, SnapshotRecord
 from agentmem.text.secrets import without_keys
@@ -47,13 +47,10 @@ _MEMORY_SECTIONS = ("knowledge", "profile")
 Handler = Callable[[Mapping[str, Any], Scope], None]
 
 
-class Background(Protocol):
+class Background(Queue, Protocol):
     """The part of `background.Worker` that is used here."""
 
     def handle(self, kind: str, handler: Handler, /) -> None: ...
-    def submit(
-        self, kind: str, payload: Mapping[str, Any], /, *, scope: Scope = ..., key: str = ...
-    ) -> bool: ...
     def flush(self, timeout_seconds: float | None = None, /) -> bool: ...
 
 

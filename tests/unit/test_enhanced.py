@@ -16,7 +16,7 @@ import pytest
 
 import agentmem
 from agentmem.agent.loop import run_agent_loop
-from agentmem.agent.web_tool import search_web_tool
+from agentmem.agent.tools import search_web_tool
 from agentmem.base.errors import FetchRefused, InvalidInput
 from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager

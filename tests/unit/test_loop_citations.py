@@ -10,7 +10,7 @@ import pytest
 
 import agentmem
 from agentmem.agent.loop import AgentLoopResult, run_agent_loop_sync
-from agentmem.agent.web_tool import search_web_tool
+from agentmem.agent.tools import search_web_tool
 from agentmem.prompt.cite import Citation, listed_sources, renumber, told_apart
 from agentmem.testing import HashEmbedder, ScriptedModel
 
