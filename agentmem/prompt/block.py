@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, Literal, cast, get_args
 
-from agentmem.base.checks import require_choice, require_count, require_text
+from agentmem.base.checks import require_choice, require_count, require_instance, require_text
 from agentmem.base.errors import InvalidInput, MalformedBlock
 from agentmem.base.lazy import compile_late
 from agentmem.base.types import BEGIN_LINE, BOUNDARY_CHARACTERS, Memory, Origin, utc
@@ -63,8 +63,7 @@ class BlockSource:
                 "is not a date",
                 remedy="Pass a datetime.date: a clock time would change the bytes every second.",
             )
-        if not isinstance(self.cut, bool):
-            raise InvalidInput("cut", self.cut, "is not a boolean", remedy="Pass True or False.")
+        require_instance(self.cut, bool, "cut", remedy="Pass True or False.")
 
     @property
     def trust(self) -> Trust:

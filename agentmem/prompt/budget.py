@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal
 
-from agentmem.base.checks import require_count, require_text, require_unit
+from agentmem.base.checks import require_count, require_instance, require_text, require_unit
 from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumber, InvalidText
 from agentmem.base.time import utc_offset
 from agentmem.base.types import EMPTY, Message, require_instant
@@ -56,10 +56,7 @@ class ContentPackage:
         if self.relevance is not None:
             require_unit(self.relevance, "relevance")
         require_instant(self.timestamp, "timestamp")
-        if not isinstance(self.can_drop, bool):
-            raise InvalidInput(
-                "can_drop", self.can_drop, "is not a bool", remedy="Pass True or False."
-            )
+        require_instance(self.can_drop, bool, "can_drop", remedy="Pass True or False.")
         if require_count(self.priority, "priority", least=1) > 10:
             raise InvalidNumber("priority", self.priority, "is above 10", remedy="Use 1 to 10.")
 
@@ -280,13 +277,7 @@ def _try(package: ContentPackage, left: int, *, value: float) -> Fate:
 
 def list_packages(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
     """`packages` as a list, refused if anything else is in it."""
-    listed = list(packages)
-    for package in listed:
-        if not isinstance(package, ContentPackage):
-            raise InvalidInput(
-                "packages", package, "holds something else", remedy="Pass ContentPackage values."
-            )
-    return listed
+    return [require_instance(package, ContentPackage, "packages") for package in packages]
 
 
 # ----------------------------------------------------------------------------

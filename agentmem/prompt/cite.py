@@ -17,7 +17,7 @@ from datetime import date, datetime
 from itertools import accumulate, pairwise
 from typing import Literal, get_args
 
-from agentmem.base.checks import require_choice, require_count, require_text
+from agentmem.base.checks import require_choice, require_count, require_instance, require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.lazy import compile_late
 from agentmem.base.types import require_instant
@@ -95,9 +95,7 @@ def number_sources(found: Iterable[FoundSource]) -> tuple[Citation, ...]:
     numbered: list[Citation] = []
     places: dict[tuple[str, ...], int] = {}
     for source in found:
-        if not isinstance(source, FoundSource):
-            raise InvalidInput("found", source, "is not a Source", remedy="Wrap it in Source(…).")
-        place = _place(numbered, places, source)
+        place = _place(numbered, places, require_instance(source, FoundSource, "found"))
         if place is None:
             place = len(numbered)
             given = {name: getattr(source, name) for name in FoundSource.__slots__}
@@ -160,10 +158,7 @@ def require_distinct(citations: Sequence[Citation]) -> None:
     """Refuse two citations with one number: nobody could tell which one is cited."""
     seen: set[int] = set()
     for citation in citations:
-        if not isinstance(citation, Citation):
-            raise InvalidInput(
-                "citations", citation, "holds no Citation", remedy="Use number_sources()."
-            )
+        require_instance(citation, Citation, "citations", remedy="Use number_sources().")
         if citation.index in seen:
             raise InvalidInput(
                 "citations",
@@ -193,10 +188,8 @@ def safe_url(url: str) -> str:
 def _require_date(value: date | None) -> None:
     if isinstance(value, datetime):
         require_instant(value, "date")
-    elif value is not None and not isinstance(value, date):
-        raise InvalidInput(
-            "date", value, "is not a date", remedy="Pass a date or an aware datetime."
-        )
+    elif value is not None:
+        require_instance(value, date, "date", remedy="Pass a date or an aware datetime.")
 
 
 def _keys(source: FoundSource | Citation) -> list[tuple[str, ...]]:

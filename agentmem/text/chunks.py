@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from agentmem.base.checks import require_count, require_text
+from agentmem.base.checks import require_count, require_instance, require_text
 from agentmem.base.errors import InvalidInput, InvalidNumber
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
@@ -436,10 +436,7 @@ def chunk(
     code, tables and fences stay whole while they fit; a turn of a chat is never
     joined with another speaker's. A text of white space has no chunks.
     """
-    if not isinstance(document, Document):
-        raise InvalidInput(
-            "document", document, "is not a Document", remedy="Use Document(text=…)."
-        )
+    require_instance(document, Document, "document", remedy="Use Document(text=…).")
     if not callable(count):
         raise InvalidInput(
             "count", count, "is not callable", remedy="Pass a function from str to int."

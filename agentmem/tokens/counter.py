@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from agentmem.base.checks import require_count, require_number, require_text
+from agentmem.base.checks import require_count, require_mapping, require_number, require_text
 from agentmem.base.errors import (
     ApproximateCountWarning,
     InvalidInput,
@@ -267,11 +267,8 @@ class Corrections:
 
     def load(self, state: Mapping[str, Mapping[str, Any]]) -> None:
         """Take over what `export` gave; models in it replace what is known of them."""
-        if not isinstance(state, Mapping):
-            raise InvalidInput(
-                "corrections", state, "is not a dict", remedy="Pass what export() gave."
-            )
-        loaded = {names_of(name)[0]: correction_from(one) for name, one in state.items()}
+        saved = require_mapping(state, "corrections")
+        loaded = {names_of(name)[0]: correction_from(one) for name, one in saved.items()}
         with self._lock:
             self._known.update(loaded)
 
