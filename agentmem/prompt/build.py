@@ -197,24 +197,22 @@ def arrange(candidates: Iterable[tuple[OfferedSource, BlockSource]]) -> list[int
     shown as they did. Then what the assistant said, which may be wrong about them
     (R13), and then pages and the like, the best first.
     """
-    places = list(enumerate(candidates))
-    days: dict[date, list[tuple[float, int, str]]] = {}
-    echoes: list[tuple[int, float, int]] = []
-    for at, (candidate, source) in places:
-        label = speaker_label(source)
-        moment = candidate.timestamp.timestamp() if candidate.timestamp else 0.0
-        if label == "assistant":
-            echoes.append((-source.retrieved.toordinal(), moment, at))
-        elif label is not None:
-            days.setdefault(source.retrieved, []).append((moment, at, label))
-    ordered: list[int] = []
-    for day in sorted(days, reverse=True):
-        lines = sorted(days[day])
-        if len({label for _, _, label in lines} - {"fact"}) <= 1:
-            lines.sort(key=lambda line: (-line[0], line[1]))
-        ordered += [at for _, at, _ in lines]
-    ordered += [at for *_, at in sorted(echoes)]
-    return ordered + sorted({at for at, _ in places} - set(ordered))
+    listed = [(speaker_label(source), one, source.retrieved) for one, source in candidates]
+    people: dict[date, set[str]] = {}
+    for label, _, day in listed:
+        if label and label not in ("assistant", "fact"):
+            people.setdefault(day, set()).add(label)
+
+    def key(at: int) -> tuple[int, int, float, int]:
+        label, one, day = listed[at]
+        if label is None:
+            return 2, 0, 0.0, at
+        moment = one.timestamp.timestamp() if one.timestamp else 0.0
+        if label != "assistant" and len(people.get(day, ())) <= 1:
+            moment = -moment
+        return int(label == "assistant"), -day.toordinal(), moment, at
+
+    return sorted(range(len(listed)), key=key)
 
 
 def _fill(
