@@ -214,7 +214,7 @@ def looked_at_knowledge(
         offered = f"{reasons[memory.id]}; " if memory.id in reasons else ""
         factor = factors.get(memory.id, 1.0)
         looked.append(
-            _looked_at(
+            looked_at(
                 memory,
                 fate,
                 section="working" if memory.id in pointers else "knowledge",
@@ -241,7 +241,7 @@ def looked_at_profile(
     """The preferences that were offered, and which of them had room; `heard` came just now."""
     fates = (*built.profile, *[_NO_ROOM] * len(profile))
     return [
-        _looked_at(
+        looked_at(
             memory,
             fate,
             section="profile",
@@ -255,7 +255,7 @@ def looked_at_profile(
 _NO_ROOM = SourceFate(id="", outcome="dropped", reason="no room for a block")
 
 
-def _looked_at(memory: Memory, fate: SourceFate, **more: Any) -> Looked:
+def looked_at(memory: Memory, fate: SourceFate, **more: Any) -> Looked:
     """The trace of a memory that was offered; `more` are the other fields of `Looked`."""
     return Looked(
         id=memory.id,

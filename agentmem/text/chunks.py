@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from agentmem.base.checks import require_count, require_instance, require_text
-from agentmem.base.errors import InvalidInput, InvalidNumber
+from agentmem.base.errors import InvalidNumber
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Chunk, Document, TextFormat
@@ -437,10 +437,6 @@ def chunk(
     joined with another speaker's. A text of white space has no chunks.
     """
     require_instance(document, Document, "document", remedy="Use Document(text=…).")
-    if not callable(count):
-        raise InvalidInput(
-            "count", count, "is not callable", remedy="Pass a function from str to int."
-        )
     require_count(target_tokens, "target_tokens", least=1)
     limit = 2 * target_tokens if limit_tokens is None else limit_tokens
     require_count(limit, "limit_tokens", least=1)
