@@ -25,7 +25,7 @@ from agentmem.search.rank import (
     match_speakers,
     row_flags,
 )
-from agentmem.text.terms import K1, B, hash_terms, idf
+from agentmem.text.terms import K1, B, idf, pack_terms
 
 TOP = 100
 
@@ -196,7 +196,8 @@ def _build(name: str, lines: list[dict[str, Any]]) -> Memory:
     lengths = np.zeros(count, dtype=np.float32)
     for at, line in enumerate(lines):
         extra = line.get("caption") or ""
-        hashes, counts = hash_terms(indexed_text(line["text"], extra=extra))
+        ((packed, frequencies, _),) = pack_terms([indexed_text(line["text"], extra=extra)])
+        hashes, counts = np.frombuffer(packed, "<u8"), np.frombuffer(frequencies, "<u2")
         lengths[at] = counts.sum()
         for term, frequency in zip(hashes.tolist(), counts.tolist(), strict=True):
             collected[term].append((at, frequency))

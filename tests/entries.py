@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory
 from agentmem.stores.values import Entry, pack_vector
+from agentmem.text.terms import pack_terms
 
 
 def make_entry(
@@ -37,4 +38,13 @@ def make_entry(
         vectors=tuple(
             (embedder, pack_vector(embedder, v)) for embedder, v in (vectors or {}).items()
         ),
+    )
+
+
+def hash_terms(text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
+    """The distinct term hashes of a text, ascending, and how often each occurs."""
+    ((hashes, counts, _),) = pack_terms([text])
+    return (
+        np.frombuffer(hashes, "<u8").astype(np.uint64),
+        np.frombuffer(counts, "<u2").astype(np.uint16),
     )

@@ -87,11 +87,11 @@ def require_mapping(value: object, name: str) -> Mapping[str, Any]:
     return value
 
 
-def require_instance(value: object, kind: type[T], name: str) -> T:
+def require_instance(value: object, kind: type[T], name: str, *, remedy: str = "") -> T:
     """`value` if it is a `kind`."""
     if not isinstance(value, kind):
-        named = kind.__name__
-        raise InvalidInput(name, value, f"is no {named}", remedy=f"Pass a {named}.")
+        remedy = remedy or f"Pass a {kind.__name__}."
+        raise InvalidInput(name, value, f"is no {kind.__name__}", remedy=remedy)
     return value
 
 

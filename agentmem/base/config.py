@@ -9,11 +9,11 @@ from typing import Literal, get_args
 from agentmem.base.checks import (
     require_choice,
     require_count,
+    require_instance,
     require_number,
     require_text,
     require_unit,
 )
-from agentmem.base.errors import InvalidInput
 
 SearchMode = Literal["hybrid", "vector", "fulltext"]
 Durability = Literal["full", "normal"]
@@ -151,11 +151,8 @@ _GROUPS = {
 
 def _require_groups(config: LoopConfig | MemorySettings) -> None:
     for name, group in _GROUPS.items():
-        if not isinstance(getattr(config, name), group):
-            raise InvalidInput(
-                name, getattr(config, name), f"is no {group.__name__}",
-                remedy=f"Pass {group.__name__}(…) or leave it out.",
-            )  # fmt: skip
+        remedy = f"Pass {group.__name__}(…) or leave it out."
+        require_instance(getattr(config, name), group, name, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +241,5 @@ def default_path() -> Path:
 
 def require_config(config: object) -> None:
     """Refuse what is no LoopConfig; None stands for the usual one."""
-    if config is not None and not isinstance(config, LoopConfig):
-        raise InvalidInput(
-            "config", config, "is no LoopConfig", remedy="Pass LoopConfig(…) or leave it out."
-        )
+    if config is not None:
+        require_instance(config, LoopConfig, "config", remedy="Pass LoopConfig(…) or leave it out.")

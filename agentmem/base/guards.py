@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -209,10 +210,11 @@ class Lanes:
 
     def close(self) -> None:
         """End the idle threads."""
-        while not self._idle.empty():
-            worker = self._idle.get()
-            worker.end()
-            worker.join()
+        with suppress(queue.Empty):
+            while True:
+                worker = self._idle.get_nowait()
+                worker.end()
+                worker.join()
 
     def _count_stuck(self, change: int) -> None:
         with self._lock:

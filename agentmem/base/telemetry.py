@@ -63,15 +63,13 @@ def span(
     store_id: str = "",
     record_id: str = "",
     query: str = "",
-    conversation_id: str = "",
-    capture: bool | None = None,
     **attributes: Any,
 ) -> Iterator[Span]:
     """A span around one memory operation; a free one that does nothing without OpenTelemetry.
 
-    `query` is recorded only when `capture` is true, or when it is left out and
-    the environment variable of the conventions says so. An error that passes
-    through is noted by its type, not by its message, which may quote texts.
+    `query` is recorded only when the environment variable of the conventions
+    says so. An error that passes through is noted by its type, not by its
+    message, which may quote texts.
     """
     tracer = _tracer()
     if tracer is None:
@@ -79,12 +77,11 @@ def span(
         return
     from opentelemetry.trace import SpanKind, Status, StatusCode
 
-    allowed = captures() if capture is None else capture
+    allowed = captures()
     named = {
         "gen_ai.operation.name": operation,
         "gen_ai.memory.store.id": store_id,
         "gen_ai.memory.record.id": record_id,
-        "gen_ai.conversation.id": conversation_id,
         "gen_ai.memory.query.text": query if allowed else "",
     }
     said: dict[str, Any] = {name: value for name, value in named.items() if value}

@@ -149,17 +149,11 @@ class Memory:
     def __post_init__(self) -> None:
         if not _is_plain(self):
             _check_texts(self)
-        if self.visibility not in _VISIBILITIES:
-            require_choice(self.visibility, _VISIBILITIES, "visibility")
-        if self.origin not in _ORIGINS:
-            require_choice(self.origin, _ORIGINS, "origin")
-        if type(self.importance) is not float or not 0.0 <= self.importance <= 1.0:
-            require_unit(self.importance, "importance")
-        if type(self.created_at) is not datetime or self.created_at.tzinfo is not UTC:
-            require_instant(self.created_at, "created_at")
-        if self.valid_from is not None or self.valid_to is not None or self.deleted_at is not None:
-            for name in ("valid_from", "valid_to", "deleted_at"):
-                require_instant(getattr(self, name), name)
+        require_choice(self.visibility, _VISIBILITIES, "visibility")
+        require_choice(self.origin, _ORIGINS, "origin")
+        require_unit(self.importance, "importance")
+        for name in ("created_at", "valid_from", "valid_to", "deleted_at"):
+            require_instant(getattr(self, name), name)
         if self.visibility == "project" and self.scope.project_id is None:
             raise InvalidScope(
                 "project_id", None, "is missing", remedy="A project memory names its project."
@@ -251,8 +245,7 @@ class Hit:
     vector_rank: int | None = None
 
     def __post_init__(self) -> None:
-        if type(self.score) is not float or not 0.0 <= self.score <= 1.0:
-            require_unit(self.score, "score")
+        require_unit(self.score, "score")
 
     def __repr__(self) -> str:
         return f"Hit({self.score:.2f} {quoted(self.memory.text)}, id={self.memory.id!r})"

@@ -10,7 +10,7 @@ import hmac
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date
 from typing import Any, Literal, cast, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_text
@@ -53,18 +53,7 @@ class BlockSource:
     cut: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("text", *_LINES):
-            require_text(getattr(self, name), name)
         require_choice(self.origin, get_args(Origin), "origin")
-        if not isinstance(self.retrieved, date) or isinstance(self.retrieved, datetime):
-            raise InvalidInput(
-                "retrieved",
-                self.retrieved,
-                "is not a date",
-                remedy="Pass a datetime.date: a clock time would change the bytes every second.",
-            )
-        if not isinstance(self.cut, bool):
-            raise InvalidInput("cut", self.cut, "is not a boolean", remedy="Pass True or False.")
 
     @property
     def trust(self) -> Trust:
@@ -79,11 +68,6 @@ class Pointer:
     summary: str = ""
     tool: str = ""
     tokens: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("id", "summary", "tool"):
-            require_text(getattr(self, name), name)
-        require_count(self.tokens, "tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +85,6 @@ class ContextBlock:
     total_found: int = 0
 
     def __post_init__(self) -> None:
-        _require_all(self.user_profile, str, "user_profile")
-        _require_all(self.related_knowledge, BlockSource, "related_knowledge")
-        _require_all(self.working_memory, Pointer, "working_memory")
-        for line in self.user_profile:
-            require_text(line, "user_profile")
-        require_text(self.summary, "summary")
         shown = len(self.related_knowledge)
         if require_count(self.total_found, "total_found") == 0:
             object.__setattr__(self, "total_found", shown)
@@ -176,13 +154,6 @@ def clean_pointer(pointer: Pointer) -> Pointer:
         tool=clean_line(pointer.tool, limit_characters=TITLE_CHARACTERS),
         summary=clean_text(pointer.summary),
     )
-
-
-def _require_all(values: object, kind: type, name: str) -> None:
-    if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
-        raise InvalidInput(
-            name, values, f"is not a tuple of {kind.__name__}", remedy="Pass a tuple, not a list."
-        )
 
 
 # ----------------------------------------------------------------------------

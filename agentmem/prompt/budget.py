@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal
 
-from agentmem.base.checks import require_count, require_text, require_unit
-from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumber, InvalidText
-from agentmem.base.time import utc_offset
-from agentmem.base.types import EMPTY, Message, require_instant
+from agentmem.base.checks import require_count, require_unit
+from agentmem.base.errors import FixedContentTooLarge, InvalidNumber
+from agentmem.base.types import Message, require_instant
 
 # ----------------------------------------------------------------------------
 # The content package: anything that may enter a prompt, counted once, and its score.
@@ -44,22 +43,13 @@ class ContentPackage:
     timestamp: datetime | None = None
     can_drop: bool = True
     priority: int = 5
-    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def __post_init__(self) -> None:
-        for name in ("id", "type"):
-            if not require_text(getattr(self, name), name):
-                raise InvalidText(name, "", "is empty", remedy=f"Give the package a {name}.")
-        _require_content(self.content)
         require_count(self.tokens, "tokens")
         require_unit(self.importance, "importance")
         if self.relevance is not None:
             require_unit(self.relevance, "relevance")
         require_instant(self.timestamp, "timestamp")
-        if not isinstance(self.can_drop, bool):
-            raise InvalidInput(
-                "can_drop", self.can_drop, "is not a bool", remedy="Pass True or False."
-            )
         if require_count(self.priority, "priority", least=1) > 10:
             raise InvalidNumber("priority", self.priority, "is above 10", remedy="Use 1 to 10.")
 
@@ -103,19 +93,6 @@ def score(package: ContentPackage, *, now: datetime) -> float:
     )
 
 
-def _require_content(content: object) -> None:
-    parts = content if isinstance(content, tuple) else (content,)
-    if isinstance(content, str):
-        require_text(content, "content")
-    elif not all(isinstance(part, Mapping) for part in parts):
-        raise InvalidInput(
-            "content",
-            content,
-            "is neither a text, a message nor a tuple of messages",
-            remedy="Pass a str, a dict or a tuple of dicts.",
-        )
-
-
 BASE_KNOWLEDGE_TOKENS = 2_000
 PREFERENCE_TOKENS = 500
 KNOWLEDGE_TENTHS = 3
@@ -154,14 +131,6 @@ def calculate_token_budgets(
     when the preferences turn out shorter: the knowledge budget then stays the
     same from turn to turn, and what preferences leave goes to the history.
     """
-    for name, value in (
-        ("window_tokens", window_tokens),
-        ("system_tokens", system_tokens),
-        ("query_tokens", query_tokens),
-        ("reserve_tokens", reserve_tokens),
-        ("preference_tokens", preference_tokens),
-    ):
-        require_count(value, name)
     available = window_tokens - system_tokens - query_tokens - reserve_tokens
     preference = min(preference_tokens, max(0, available))
     knowledge = calculate_knowledge_budget(
@@ -186,9 +155,7 @@ def calculate_knowledge_budget(
     `available_tokens` may be negative, which gives 0. The share is applied in
     whole numbers, so no rounding error costs a token.
     """
-    require_count(base_tokens, "base_tokens")
-    require_count(preference_tokens, "preference_tokens")
-    left = require_count(available_tokens, "available_tokens", least=-(10**30)) - preference_tokens
+    left = available_tokens - preference_tokens
     return max(0, min(base_tokens, left * KNOWLEDGE_TENTHS // 10))
 
 
@@ -231,10 +198,6 @@ class BudgetReport:
     def used_tokens(self) -> int:
         return sum(fate.tokens for fate in self.fates)
 
-    @property
-    def left_tokens(self) -> int:
-        return self.limit_tokens - self.used_tokens
-
 
 def fill(packages: Iterable[ContentPackage], limit_tokens: int, *, now: datetime) -> BudgetReport:
     """Fixed packages, then the best-scored ones that fit in `limit_tokens` (P14).
@@ -244,8 +207,7 @@ def fill(packages: Iterable[ContentPackage], limit_tokens: int, *, now: datetime
     packages alone do not fit, `FixedContentTooLarge` is raised.
     """
     require_count(limit_tokens, "limit_tokens")
-    utc_offset(now, "now")
-    listed = list_packages(packages)
+    listed = list(packages)
     ids = {package.id for package in listed}
     # Ids should differ; where they do not, the order must still not depend on the input's.
     alike = len(ids) < len(listed)
@@ -276,17 +238,6 @@ def _try(package: ContentPackage, left: int, *, value: float) -> Fate:
         sent=package if fits else None,
         score=value,
     )
-
-
-def list_packages(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
-    """`packages` as a list, refused if anything else is in it."""
-    listed = list(packages)
-    for package in listed:
-        if not isinstance(package, ContentPackage):
-            raise InvalidInput(
-                "packages", package, "holds something else", remedy="Pass ContentPackage values."
-            )
-    return listed
 
 
 # ----------------------------------------------------------------------------
@@ -368,20 +319,16 @@ def make_package(
     id: str,  # noqa: A002  # the field's own name
     tokens: int,
     can_drop: bool | None = None,
-    importance: float = 0.5,
     relevance: float | None = None,
-    timestamp: datetime | None = None,
 ) -> ContentPackage:
     """A package with the priority its type has in the table, and with its firmness unless said."""
-    rule = rule_for(require_text(type, "type"))
+    rule = rule_for(type)
     return ContentPackage(
         id=id,
         type=type,
         content=content,
         tokens=tokens,
-        importance=importance,
         relevance=relevance,
-        timestamp=timestamp,
         can_drop=rule.can_drop if can_drop is None else can_drop,
         priority=rule.priority,
     )

@@ -15,9 +15,8 @@ from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any, Literal, TypeVar
 
-from agentmem.base.checks import require_count, require_number, require_text
+from agentmem.base.checks import require_number
 from agentmem.base.config import Framing, ReferenceRole
-from agentmem.base.errors import InvalidInput
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import EMPTY, Hit, Memory, cognitive_type, served_text
 from agentmem.prompt.block import (
@@ -81,11 +80,8 @@ class OfferedSource:
     timestamp: datetime | None = None
 
     def __post_init__(self) -> None:
-        require_text(self.id, "id")
         require_number(self.score, "score")
         require_number(self.merit, "merit")
-        if not isinstance(self.source, (BlockSource, Memory)):
-            raise InvalidInput("source", self.source, "is not a Source", remedy="Use source_of().")
 
     @property
     def offered(self) -> BlockSource:
@@ -135,9 +131,8 @@ def fill_knowledge(
     `total_found` is what "Showing X of Y" names as Y when more was found than
     is given here.
     """
-    require_count(limit_tokens, "limit_tokens")
     ordered = in_order(candidates)
-    total = max(len(ordered), require_count(total_found, "total_found"))
+    total = max(len(ordered), total_found)
     margin = 0
     while True:
         fill = _fill(ordered, limit_tokens - margin, count, total)
@@ -197,24 +192,22 @@ def arrange(candidates: Iterable[tuple[OfferedSource, BlockSource]]) -> list[int
     shown as they did. Then what the assistant said, which may be wrong about them
     (R13), and then pages and the like, the best first.
     """
-    places = list(enumerate(candidates))
-    days: dict[date, list[tuple[float, int, str]]] = {}
-    echoes: list[tuple[int, float, int]] = []
-    for at, (candidate, source) in places:
-        label = speaker_label(source)
-        moment = candidate.timestamp.timestamp() if candidate.timestamp else 0.0
-        if label == "assistant":
-            echoes.append((-source.retrieved.toordinal(), moment, at))
-        elif label is not None:
-            days.setdefault(source.retrieved, []).append((moment, at, label))
-    ordered: list[int] = []
-    for day in sorted(days, reverse=True):
-        lines = sorted(days[day])
-        if len({label for _, _, label in lines} - {"fact"}) <= 1:
-            lines.sort(key=lambda line: (-line[0], line[1]))
-        ordered += [at for _, at, _ in lines]
-    ordered += [at for *_, at in sorted(echoes)]
-    return ordered + sorted({at for at, _ in places} - set(ordered))
+    listed = [(speaker_label(source), one, source.retrieved) for one, source in candidates]
+    people: dict[date, set[str]] = {}
+    for label, _, day in listed:
+        if label and label not in ("assistant", "fact"):
+            people.setdefault(day, set()).add(label)
+
+    def key(at: int) -> tuple[int, int, float, int]:
+        label, one, day = listed[at]
+        if label is None:
+            return 2, 0, 0.0, at
+        moment = one.timestamp.timestamp() if one.timestamp else 0.0
+        if label != "assistant" and len(people.get(day, ())) <= 1:
+            moment = -moment
+        return int(label == "assistant"), -day.toordinal(), moment, at
+
+    return sorted(range(len(listed)), key=key)
 
 
 def _fill(
@@ -348,10 +341,6 @@ def build_block(
     take; left out, each may take what there is. Without `count_messages` a
     message costs its content, its role and `MESSAGE_OVERHEAD_TOKENS`.
     """
-    require_count(limit_tokens, "limit_tokens")
-    for name, value in (("profile_tokens", profile_tokens), ("knowledge_tokens", knowledge_tokens)):
-        if value is not None:
-            require_count(value, name)
     cost = count_messages or partial(message_tokens, count=count)
     offered = tuple(candidates)
 

@@ -13,14 +13,13 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date
 from itertools import accumulate, pairwise
 from typing import Literal, get_args
 
-from agentmem.base.checks import require_choice, require_count, require_text
+from agentmem.base.checks import require_choice, require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.lazy import compile_late
-from agentmem.base.types import require_instant
 from agentmem.text.regions import Span, code_spans, cover, replace_spans
 from agentmem.text.sentences import sentences
 
@@ -58,12 +57,6 @@ class FoundSource:
     date: date | None = None
     memory_id: str = ""
 
-    def __post_init__(self) -> None:
-        require_choice(self.source, get_args(SourceKind), "source")
-        for name in ("url", "title", "quote", "memory_id"):
-            require_text(getattr(self, name), name)
-        _require_date(self.date)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation(FoundSource):
@@ -71,12 +64,6 @@ class Citation(FoundSource):
 
     index: int
     more_memory_ids: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        FoundSource.__post_init__(self)
-        require_count(self.index, "index", least=1)
-        for memory_id in self.more_memory_ids:
-            require_text(memory_id, "more_memory_ids")
 
     @property
     def label(self) -> str:
@@ -95,8 +82,6 @@ def number_sources(found: Iterable[FoundSource]) -> tuple[Citation, ...]:
     numbered: list[Citation] = []
     places: dict[tuple[str, ...], int] = {}
     for source in found:
-        if not isinstance(source, FoundSource):
-            raise InvalidInput("found", source, "is not a Source", remedy="Wrap it in Source(…).")
         place = _place(numbered, places, source)
         if place is None:
             place = len(numbered)
@@ -160,10 +145,6 @@ def require_distinct(citations: Sequence[Citation]) -> None:
     """Refuse two citations with one number: nobody could tell which one is cited."""
     seen: set[int] = set()
     for citation in citations:
-        if not isinstance(citation, Citation):
-            raise InvalidInput(
-                "citations", citation, "holds no Citation", remedy="Use number_sources()."
-            )
         if citation.index in seen:
             raise InvalidInput(
                 "citations",
@@ -188,15 +169,6 @@ def safe_url(url: str) -> str:
         for character in clean(url)
     )
     return kept if len(kept) <= LONGEST_URL else ""
-
-
-def _require_date(value: date | None) -> None:
-    if isinstance(value, datetime):
-        require_instant(value, "date")
-    elif value is not None and not isinstance(value, date):
-        raise InvalidInput(
-            "date", value, "is not a date", remedy="Pass a date or an aware datetime."
-        )
 
 
 def _keys(source: FoundSource | Citation) -> list[tuple[str, ...]]:

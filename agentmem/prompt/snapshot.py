@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import EMPTY, Hit, Memory, Scope, quoted, served_text, utc
 from agentmem.prompt.budget import ContentPackage, make_package
-from agentmem.prompt.build import BuiltBlock
+from agentmem.prompt.build import BuiltBlock, SourceFate
 from agentmem.prompt.trim import ContextPlan
 from agentmem.text.secrets import without_keys
 
@@ -153,33 +153,6 @@ class Snapshot:
         return (self.estimated_tokens - actual) / actual if actual else None
 
 
-def looked_at(
-    memory: Memory,
-    *,
-    section: Section,
-    decision: Decision,
-    reason: str,
-    text: str | None = None,
-    **scores: Any,
-) -> Looked:
-    """The trace of a memory that was offered; `scores` are the other fields of `Looked`."""
-    return Looked(
-        id=memory.id,
-        section=section,
-        decision=decision,
-        reason=reason,
-        text=memory.text if text is None else text,
-        kind=memory.kind,
-        title=memory.title,
-        url=memory.source_url,
-        origin=memory.origin,
-        retrieved=utc(memory.created_at).date().isoformat(),
-        heading=" › ".join(memory.heading_path),
-        speaker=memory.speaker,
-        **scores,
-    )
-
-
 # ----------------------------------------------------------------------------
 # The trace of a built context: what was looked at, and where the tokens went.
 
@@ -236,18 +209,17 @@ def looked_at_knowledge(
     looked = []
     for rank, hit in enumerate(hits, start=1):
         memory = hit.memory
-        fate = fates.get(memory.id)
-        outcome = "dropped" if fate is None else fate.outcome
+        fate = fates.get(memory.id, _NO_ROOM)
         passed = passed_by.get(memory.id, "")
         offered = f"{reasons[memory.id]}; " if memory.id in reasons else ""
+        factor = factors.get(memory.id, 1.0)
         looked.append(
             looked_at(
                 memory,
+                fate,
                 section="working" if memory.id in pointers else "knowledge",
-                decision="kept" if outcome == "included" else outcome,
-                reason=passed or offered + (fate.reason if fate else "no room for a block"),
+                reason=passed or offered + fate.reason,
                 text=served_text(memory),
-                tokens=0 if fate is None else fate.tokens,
                 rank=rank,
                 score=hit.score,
                 merit=merits.get(memory.id),
@@ -255,37 +227,49 @@ def looked_at_knowledge(
                 vector=hit.vector,
                 lexical_rank=hit.lexical_rank,
                 vector_rank=hit.vector_rank,
-                boosts=_boosts(factors.get(memory.id, 1.0)),
+                # What being cited or passed over does to the score, as a part of it.
+                boosts=EMPTY if factor == 1.0 else {"use": factor - 1.0},
                 fixed=bool(passed) and not passed.startswith(("below", "over")),
             )
         )
     return looked
 
 
-def _boosts(factor: float) -> Mapping[str, float]:
-    """What being cited or passed over does to the score, as a part of it."""
-    return EMPTY if factor == 1.0 else {"use": factor - 1.0}
-
-
 def looked_at_profile(
     profile: Sequence[Memory], built: BuiltBlock, *, heard: Collection[str] = ()
 ) -> list[Looked]:
     """The preferences that were offered, and which of them had room; `heard` came just now."""
-    looked = []
-    for at, memory in enumerate(profile):
-        fate = built.profile[at] if at < len(built.profile) else None
-        outcome = "dropped" if fate is None else fate.outcome
-        reason = "no room for a block" if fate is None else fate.reason
-        looked.append(
-            looked_at(
-                memory,
-                section="profile",
-                decision="kept" if outcome == "included" else outcome,
-                reason=f"{reason}; heard in this turn" if memory.id in heard else reason,
-                tokens=0 if fate is None else fate.tokens,
-            )
+    fates = (*built.profile, *[_NO_ROOM] * len(profile))
+    return [
+        looked_at(
+            memory,
+            fate,
+            section="profile",
+            reason=f"{fate.reason}; heard in this turn" if memory.id in heard else fate.reason,
+            text=memory.text,
         )
-    return looked
+        for memory, fate in zip(profile, fates, strict=False)
+    ]
+
+
+_NO_ROOM = SourceFate(id="", outcome="dropped", reason="no room for a block")
+
+
+def looked_at(memory: Memory, fate: SourceFate, **more: Any) -> Looked:
+    """The trace of a memory that was offered; `more` are the other fields of `Looked`."""
+    return Looked(
+        id=memory.id,
+        decision="kept" if fate.outcome == "included" else fate.outcome,
+        tokens=fate.tokens,
+        kind=memory.kind,
+        title=memory.title,
+        url=memory.source_url,
+        origin=memory.origin,
+        retrieved=utc(memory.created_at).date().isoformat(),
+        heading=" › ".join(memory.heading_path),
+        speaker=memory.speaker,
+        **more,
+    )
 
 
 def looked_at_messages(plan: ContextPlan | None) -> list[Looked]:

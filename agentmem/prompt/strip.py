@@ -291,10 +291,7 @@ def strip(
         plain = as_dict(message, at)
         if is_stub(plain) or is_reference(plain):
             continue
-        stripped = {
-            key: value if key in _SKIPPED_KEYS else _strip_value(value, known)
-            for key, value in plain.items()
-        }
+        stripped = _strip_value(plain, known)
         emptied = stripped.get("content") in ("", []) and plain.get("content") not in ("", [], None)
         if not emptied or makes_calls(stripped):
             kept.append(stripped)

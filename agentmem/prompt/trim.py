@@ -16,8 +16,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from agentmem.base.checks import require_count
-from agentmem.base.errors import InvalidMessage, InvalidNumber
+from agentmem.base.errors import InvalidMessage
 from agentmem.base.types import Message
 from agentmem.prompt.budget import (
     Budget,
@@ -26,7 +25,6 @@ from agentmem.prompt.budget import (
     Fate,
     MessageCounter,
     fill,
-    list_packages,
     make_package,
     rule_for,
     tally,
@@ -40,7 +38,6 @@ from agentmem.text.messages import (
     makes_calls,
     media_kind,
     media_parts,
-    require_message,
     result_ids,
     without_media,
 )
@@ -77,14 +74,8 @@ def group_turns(messages: Sequence[Message], *, current: int | None = None) -> t
     current message; when not given, the last one in which a user speaks. User
     messages that only carry tool results do not count, unless there is no other.
     """
-    for number, message in enumerate(messages):
-        require_message(message, f"messages[{number}]")
     if current is None:
         current = _current_index(messages)
-    elif require_count(current, "current") >= len(messages):
-        raise InvalidNumber(
-            "current", current, "is behind the last message", remedy="Pass a place in the list."
-        )
     pairs, orphans = _link_results(messages)
     parent = list(range(len(messages)))
 
@@ -217,11 +208,10 @@ def trim(
     without a call is never the first message. Each message is counted once, one
     with media twice.
     """
-    require_count(limit_tokens, "limit_tokens")
     pieces = [
         _piece(unit, messages, count_message) for unit in group_turns(messages, current=current)
     ]
-    others = list_packages(packages)
+    others = list(packages)
     own = {id(piece.package) for piece in pieces}
     outcome: dict[int, Fate] = {}
     fates: list[Fate] = []
@@ -329,14 +319,14 @@ def _counted(
 ) -> tuple[int, MediaInside | None]:
     """What a message costs without its media, and these, where it has any that cost something."""
     message = messages[place]
-    tokens = require_count(count_message(message), "count_message(message)")
+    tokens = count_message(message)
     if type(message.get("content")) is str and not message.get("images"):
         return tokens, None
     parts = media_parts(message)
     if not parts:
         return tokens, None
     bare = without_media(message)
-    cost = require_count(count_message(bare), "count_message(message)")
+    cost = count_message(bare)
     if cost >= tokens:
         return tokens, None
     package = make_package(
@@ -428,7 +418,7 @@ def pack_context(
     notes: tuple[str, ...] = ()
     if as_they_are:
         sent: tuple[Message, ...] = conversation.messages
-        report = _as_they_are(conversation, list_packages(packages), limit, count_message)
+        report = _as_they_are(conversation, packages, limit, count_message)
     else:
         plan = trim(
             conversation.messages,
@@ -444,7 +434,7 @@ def pack_context(
 
 def _as_they_are(
     conversation: Conversation,
-    packages: Sequence[ContentPackage],
+    packages: Iterable[ContentPackage],
     limit_tokens: int,
     count_message: MessageCounter,
 ) -> BudgetReport:

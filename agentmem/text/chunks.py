@@ -14,8 +14,8 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from agentmem.base.checks import require_count, require_text
-from agentmem.base.errors import InvalidInput, InvalidNumber
+from agentmem.base.checks import require_count, require_instance, require_text
+from agentmem.base.errors import InvalidNumber
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Chunk, Document, TextFormat
@@ -436,14 +436,7 @@ def chunk(
     code, tables and fences stay whole while they fit; a turn of a chat is never
     joined with another speaker's. A text of white space has no chunks.
     """
-    if not isinstance(document, Document):
-        raise InvalidInput(
-            "document", document, "is not a Document", remedy="Use Document(text=…)."
-        )
-    if not callable(count):
-        raise InvalidInput(
-            "count", count, "is not callable", remedy="Pass a function from str to int."
-        )
+    require_instance(document, Document, "document", remedy="Use Document(text=…).")
     require_count(target_tokens, "target_tokens", least=1)
     limit = 2 * target_tokens if limit_tokens is None else limit_tokens
     require_count(limit, "limit_tokens", least=1)

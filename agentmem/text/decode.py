@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal
 
 from agentmem.base.types import TextFormat
+from agentmem.data import read_lists
 
 _BOMS = (
     (b"\xef\xbb\xbf", "utf-8"),
@@ -16,15 +18,6 @@ _BOMS = (
 _META = re.compile(rb"""<meta[^>]{0,400}?charset\s*=\s*["']?\s*([\w:.+-]{1,40})""", re.IGNORECASE)
 _XML = re.compile(rb"""^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w:.+-]{1,40})""", re.IGNORECASE)
 _LABEL = re.compile(r"""charset\s*=\s*["']?\s*([\w:.+-]{1,40})""", re.IGNORECASE)
-# Labels that browsers read as a larger set than their name says (WHATWG Encoding).
-_LARGER = {
-    "ascii": "cp1252", "us-ascii": "cp1252", "latin1": "cp1252", "latin-1": "cp1252",
-    "iso-8859-1": "cp1252", "iso8859-1": "cp1252", "iso-8859-9": "cp1254", "gb2312": "gb18030",
-    "gbk": "gb18030", "x-gbk": "gb18030", "shift_jis": "cp932", "shift-jis": "cp932",
-    "sjis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949", "ks_c_5601-1987": "cp949",
-    "big5": "big5hkscs", "tis-620": "cp874", "iso-8859-11": "cp874", "windows-874": "cp874",
-    "x-mac-roman": "mac_roman", "macintosh": "mac_roman",
-}  # fmt: skip
 # Codecs of Python that are not charsets of documents, such as utf-7 and punycode, stay out.
 _KNOWN = re.compile(
     r"utf-?8|utf-?16(?:-?[lb]e)?|utf-?32(?:-?[lb]e)?|iso-?8859-\d{1,2}|windows-\d{3,4}|cp\d{3,4}"
@@ -56,7 +49,7 @@ def charsets_of(data: bytes, *, declared: str = "") -> tuple[str, ...]:
         found = pattern.search(data[:META_BYTES])
         if found:
             written.append(found[1].decode("ascii", "replace"))
-    labels = [_LARGER.get(label.strip().lower(), label.strip().lower()) for label in written]
+    labels = [_charsets().get(label.strip().lower(), label.strip().lower()) for label in written]
     known = [label for label in labels if _KNOWN.fullmatch(label)]
     # Some bytes of these are valid UTF-8 by accident, but not without leaving a sign.
     first = [label for label in known if _SIGNS.get(label[:5], b"\xff\xff") in data]
@@ -128,17 +121,6 @@ def _wide(data: bytes) -> str:
 # Which answers of a web server hold text worth reading.
 
 
-_TEXTUAL = frozenset(
-    """
-    application/json application/ld+json application/x-ndjson application/jsonl application/xml
-    application/xhtml+xml application/rss+xml application/atom+xml application/pdf
-    application/javascript application/ecmascript application/x-javascript application/yaml
-    application/x-yaml application/toml application/sql application/x-sh application/x-tex
-    application/rtf application/graphql application/x-ipynb+json
-    """.split()  # noqa: SIM905  # a list of words reads better than a column of strings
-)
-
-
 def media_type_of(content_type: str) -> str:
     """The type without its parameters, in lower case; "" when there is none."""
     return content_type.split(";", maxsplit=1)[0].strip().lower()
@@ -149,7 +131,7 @@ def is_readable(media_type: str) -> bool:
     return (
         not media_type
         or media_type.startswith("text/")
-        or media_type in _TEXTUAL
+        or media_type in _lists()["readable"].split()
         or media_type.endswith(("+json", "+xml"))
     ) and media_type != "image/svg+xml"
 
@@ -160,25 +142,26 @@ def is_readable(media_type: str) -> bool:
 
 FileKind = Literal["markdown", "text", "code", "html", "pdf", "notebook", "binary"]
 
-_WORDS: dict[FileKind, str] = {
-    "markdown": "md markdown mdx mdown mkd qmd",
-    "html": "html htm xhtml shtml",
-    "pdf": "pdf",
-    "notebook": "ipynb",
-    "text": """
-        txt text rst adoc asciidoc org log csv tsv json jsonl ndjson json5 toml yaml yml ini cfg
-        conf properties xml tex bib srt vtt eml diff patch po pot rtf
-    """,
-    "code": """
-        py pyi pyx js mjs cjs jsx ts mts cts tsx go rs java kt kts scala c h cc cpp cxx hh hpp hxx
-        cs fs vb swift m mm rb php pl pm lua r jl hs ex exs erl clj cljs elm ml mli nim zig d dart
-        sh bash zsh fish ps1 bat sql graphql proto thrift tf css scss sass less vue svelte cmake
-        gradle groovy awk asm s v sv vhd sol
-    """,
-}
-_KINDS: dict[str, FileKind] = {
-    extension: kind for kind, names in _WORDS.items() for extension in names.split()
-}
+
+@cache
+def _lists() -> dict[str, str]:
+    return {name: " ".join(lines) for name, lines in read_lists("file_kinds.txt").items()}
+
+
+@cache
+def _kinds() -> dict[str, FileKind]:
+    """What files are, by the endings of their names."""
+    kinds: tuple[FileKind, ...] = ("markdown", "html", "pdf", "notebook", "text", "code")
+    return {extension: kind for kind in kinds for extension in _lists()[kind].split()}
+
+
+@cache
+def _charsets() -> dict[str, str]:
+    """The charsets that labels mean which say less."""
+    rows = map(str.split, read_lists("file_kinds.txt")["charsets"])
+    return {label: charset for charset, *labels in rows for label in labels}
+
+
 _MEDIA: dict[str, FileKind] = {
     "text/html": "html",
     "application/xhtml+xml": "html",
@@ -197,7 +180,7 @@ def kind_of(name: str, head: bytes, *, media_type: str = "") -> FileKind:
         return "pdf"
     lowered = name.lower()
     extension = lowered.rsplit(".", 1)[-1] if "." in lowered else ""
-    kind = _MEDIA.get(media_type) or _KINDS.get(extension)
+    kind = _MEDIA.get(media_type) or _kinds().get(extension)
     if looks_binary(head):
         return "binary"
     if kind is None and lowered in _CODE_NAMES:

@@ -15,7 +15,6 @@ from typing import Any
 from unicodedata import category, normalize
 
 from agentmem.base.checks import require_count, require_text
-from agentmem.base.errors import InvalidInput
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
 from agentmem.data import read_lists
@@ -349,10 +348,6 @@ def truncate_at_sentence(text: str, limit_tokens: int, count: TokenCounter) -> s
     """
     require_text(text, "text")
     require_count(limit_tokens, "limit_tokens")
-    if not callable(count):
-        raise InvalidInput(
-            "count", count, "is not callable", remedy="Pass a function from str to int."
-        )
     too_long, too_many = _first_overflow(text, limit_tokens, count)
     if too_many <= limit_tokens:
         return text

@@ -17,18 +17,12 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from math import log, log1p
-from typing import TYPE_CHECKING
 
 import Stemmer
 
 from agentmem.base.checks import require_text
 from agentmem.base.lazy import compile_late
 from agentmem.data import read_text
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 K1 = 1.2
 B = 0.3
@@ -95,22 +89,9 @@ def word_runs(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def hash_terms(text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
-    """The distinct term hashes of a text, ascending, and how often each occurs (at most 65,535).
-
-    The row's length for BM25 is the sum of the second array.
-    """
-    import numpy as np
-
-    ((hashes, counts, _),) = pack_terms([text])
-    return (
-        np.frombuffer(hashes, "<u8").astype(np.uint64),
-        np.frombuffer(counts, "<u2").astype(np.uint16),
-    )
-
-
 def pack_terms(texts: Sequence[str]) -> list[tuple[bytes, bytes, int]]:
-    """What `hash_terms` gives for each text as little-endian bytes, and the row's length."""
+    """For each text its distinct term hashes, ascending, how often each occurs (at most 65,535),
+    both as little-endian bytes, and the row's length for BM25: the sum of these."""
     return [_count(_hash_tokens(text)) for text in texts]
 
 

@@ -290,17 +290,18 @@ def media_of(part: Mapping[str, Any]) -> Media | None:
 
 
 def estimate_media(media: Media, model: str) -> MediaEstimate:
-    """What `media` cost with `model`: an image by its size, a recording that the model hears by
-    its length, a video at one frame a second, a PDF by its pages where they stand in the open."""
+    """What `media` cost with `model`.
+
+    An image by its size, a recording that the model hears by its length, a video
+    at one frame a second, a PDF by its pages where they stand in the open. A link
+    is not followed: without a size it is counted by default, without a warning.
+    `detail="auto"` is counted as the most a provider may make of it.
+    """
     family, is_gemini_3 = family_of(model), _GEMINI_3.search(canonical(model))
     if media.kind == "image":
-        return estimate_image(
-            model,
-            width=media.width,
-            height=media.height,
-            data=media.source,
-            detail=media.detail,
-        )
+        size, warning = _size(media.width, media.height, media.source)
+        tokens = image_tokens(model, *size, detail=media.detail)
+        return MediaEstimate(tokens=tokens, warning=warning)
     if media.kind == "document":
         gemini_tokens = GEMINI_3_PAGE_TOKENS if is_gemini_3 else GEMINI_PAGE_TOKENS
         page_tokens = gemini_tokens if family == "gemini" else PAGE_TOKENS
@@ -312,25 +313,6 @@ def estimate_media(media: Media, model: str) -> MediaEstimate:
     else:
         per_second = 70 if is_gemini_3 else 263
     return MediaEstimate(tokens=math.ceil(length * per_second - 1e-6), warning=warning)
-
-
-def estimate_image(
-    model: str,
-    *,
-    width: object = None,
-    height: object = None,
-    data: str | bytes = "",
-    detail: str = "auto",
-) -> MediaEstimate:
-    """The tokens of an image, from its size, else from its bytes, else by default.
-
-    `data` is the file, a data URL or base64. A link is not followed: without a
-    size it is counted as 1,024 x 1,024, without a warning. `detail="auto"` is
-    counted as the most a provider may make of it.
-    """
-    size, warning = _size(width, height, data)
-    chosen = detail if detail in _DETAILS else "auto"
-    return MediaEstimate(tokens=image_tokens(model, *size, detail=chosen), warning=warning)
 
 
 def _pages(data: str | bytes) -> tuple[int, str | None]:

@@ -25,7 +25,8 @@ from agentmem.search.indexes.match import join
 from agentmem.search.indexes.rows import EVERYTHING, RowScope, RowTable
 from agentmem.search.indexes.vector import VectorIndex
 from agentmem.stores.values import in_steps
-from agentmem.text.terms import analyse, analyse_query, hash_terms, term_hash
+from agentmem.text.terms import analyse, analyse_query, term_hash
+from tests.entries import hash_terms
 from tests.properties.index_models import (
     ReferenceBM25,
     Row,

@@ -22,6 +22,7 @@ from agentmem.inspector.page import render_page
 from agentmem.inspector.render import render_stats
 from agentmem.inspector.replay import diff, replay, why
 from agentmem.inspector.stats import QueueStats, StatsReport, summarise
+from agentmem.prompt.build import SourceFate
 from agentmem.prompt.snapshot import Outcome, Snapshot, looked_at
 from agentmem.text.secrets import find_personal, mask_spans
 from tests.at_once import AtOnce, record
@@ -75,7 +76,8 @@ def test_erased_memories_are_in_no_snapshot(needle: str, where: str) -> None:
             trace = Trace(memory, worker=AtOnce())
             (memory_id,) = memory.add(secret).ids
             stored = memory.get(memory_id)
-            seen = looked_at(stored, section="knowledge", decision="kept", reason="fits")
+            fits = SourceFate(id=memory_id, outcome="included", reason="fits")
+            seen = looked_at(stored, fits, section="knowledge", reason="fits", text=stored.text)
             places: dict[str, dict[str, Any]] = {
                 "looked at": {"looked_at": (seen,)},
                 "in the message": {"message": f"<source>{secret}</source>" * 9},

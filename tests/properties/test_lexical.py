@@ -17,10 +17,10 @@ from agentmem.text.terms import (
     B,
     analyse,
     analyse_query,
-    hash_terms,
     pack_terms,
     term_hash,
 )
+from tests.entries import hash_terms
 from tests.properties.index_models import Row, batch
 from tests.properties.strategies import texts
 

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.tokens.media import (
+    Detail,
     Media,
     MediaEstimate,
-    estimate_image,
     estimate_media,
     image_size,
     media_of,
@@ -39,15 +39,17 @@ def plausible(estimate: MediaEstimate) -> bool:
 @example(model="qwen2.5-vl-7b", width=10**9, height=1, detail="auto")
 @example(model="nobody-knows", width=10**9, height=10**9, detail="auto")
 @example(model="gpt-6", width=10**30, height=10**30, detail="auto")
-def test_every_size_has_a_price(model: str, width: Any, height: Any, detail: str) -> None:
+def test_every_size_has_a_price(model: str, width: Any, height: Any, detail: Detail) -> None:
     """T10 Image sizes. Every size has a bounded price; one that cannot be gives a warning instead."""
-    estimate = estimate_image(model, width=width, height=height, detail=detail)
+    estimate = estimate_media(Media(kind="image", width=width, height=height, detail=detail), model)
     assert plausible(estimate)
     sides = [s for s in (width, height) if not isinstance(s, bool) and isinstance(s, int | float)]
     possible = len(sides) == 2 and all(0 < side < float("inf") for side in sides)
     assert (estimate.warning is None) == possible
     if not possible:
-        default = estimate_image(model, width=1_024, height=1_024, detail=detail)
+        default = estimate_media(
+            Media(kind="image", width=1_024, height=1_024, detail=detail), model
+        )
         assert estimate.tokens == default.tokens
 
 
@@ -64,7 +66,7 @@ def test_broken_media_never_raise(
     """T11 Broken media. No bytes raise: they are read, or counted by default with a warning."""
     raw = IMAGES[kind](640, 480)[:cut] + noise
     data = base64.b64encode(raw).decode() if as_text else raw
-    estimate = estimate_image(model, data=data)
+    estimate = estimate_media(Media(kind="image", source=data), model)
     assert plausible(estimate)
     if image_size(data) is None:
         assert estimate.warning is not None

@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from agentmem.base.errors import AgentMemWarning
 from agentmem.text.messages import ROLES
 from agentmem.tokens.counter import (
+    ANSWER_TOKENS,
     UNBOUNDED,
     CachedCounter,
     Correction,
     Corrections,
     Tokenizer,
+    count_message,
+    count_messages,
     observe,
 )
 from agentmem.tokens.encodings import (
@@ -28,7 +31,6 @@ from agentmem.tokens.encodings import (
     split_runs,
     tiktoken_counter,
 )
-from agentmem.tokens.messages import ANSWER_TOKENS, count_message, count_messages
 from agentmem.tokens.models import EncodingName, ModelLimits, reserve_for
 from tests.properties.strategies import texts, word_counter
 from tests.token_texts import TEXTS

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumber
+from agentmem.base.errors import FixedContentTooLarge, InvalidNumber
 from agentmem.inspector.render import render_budget, render_fates
 from agentmem.prompt.budget import (
     Budget,
@@ -37,7 +37,6 @@ def test_a_smaller_package_is_still_tried_after_one_that_did_not_fit() -> None:
         "did not fit: needs 90, 50 left",
         "kept: needs 5, 50 left",
     ]
-    assert report.left_tokens == 45
 
 
 def test_fixed_packages_come_first_whatever_their_score() -> None:
@@ -64,12 +63,6 @@ def test_bad_arguments_of_a_fill_are_typed_errors() -> None:
     for limit in (-1, math.nan, 1.5, None, "9"):
         with pytest.raises(InvalidNumber, match="limit_tokens"):
             fill([], limit, now=NOW)  # type: ignore[arg-type]  # what a caller may do
-    with pytest.raises(InvalidInput, match="now"):
-        fill([], 1, now=None)  # type: ignore[arg-type]  # what a caller may do
-    with pytest.raises(InvalidInput, match="now"):
-        fill([], 1, now=datetime(2026, 1, 1))
-    with pytest.raises(InvalidInput, match="packages"):
-        fill(["x"], 1, now=NOW)  # type: ignore[list-item]  # what a caller may do
     assert fill([], 0, now=NOW).fates == ()
 
 
@@ -102,23 +95,6 @@ def test_a_window_smaller_than_the_system_prompt_leaves_budgets_of_zero() -> Non
         0,
         0,
     )
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["window_tokens", "system_tokens", "query_tokens", "reserve_tokens", "preference_tokens"],
-)
-@pytest.mark.parametrize("value", [-1, math.nan, 2.5, None, "8", True])
-def test_budget_arithmetic_refuses_what_is_not_a_count(name: str, value: Any) -> None:
-    numbers: dict[str, Any] = {
-        "window_tokens": 100,
-        "system_tokens": 1,
-        "query_tokens": 1,
-        "reserve_tokens": 1,
-        name: value,
-    }
-    with pytest.raises(InvalidNumber, match=name):
-        calculate_token_budgets(**numbers)
 
 
 def example() -> Budget:

@@ -149,8 +149,6 @@ def test_bad_input_is_named() -> None:
     document = Document(text="x")
     with pytest.raises(InvalidInput, match="document"):
         chunk("text", count=words)  # type: ignore[arg-type]  # on purpose
-    with pytest.raises(InvalidInput, match="count"):
-        chunk(document, count=None)  # type: ignore[arg-type]  # on purpose
     with pytest.raises(InvalidNumber, match="target_tokens"):
         chunk(document, count=words, target_tokens=0)
     with pytest.raises(InvalidNumber, match="limit_tokens"):

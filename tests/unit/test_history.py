@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
+from agentmem.base.errors import FixedContentTooLarge, InvalidNumber
 from agentmem.base.types import Message
 from agentmem.prompt.budget import ContentPackage
 from agentmem.prompt.trim import TrimPlan, group_turns, trim
@@ -251,11 +251,6 @@ def test_a_package_that_can_never_fit_costs_no_message_its_place() -> None:
     assert packages_of(plan) == ["small"]
 
 
-def test_something_that_is_no_package_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="packages"):
-        trimmed([user("now")], 45, packages=["x"])
-
-
 def test_fixed_packages_are_always_sent() -> None:
     schema = ContentPackage(id="t", type="tool-schema", content="", tokens=50, can_drop=False)
     plan = trimmed([user("old"), user("now")], 60, packages=[schema])
@@ -283,19 +278,9 @@ def test_the_input_is_never_changed() -> None:
     assert messages == [{"role": "user", "content": [IMAGE]}, user("now")]
 
 
-@pytest.mark.parametrize("message", [{"role": "bot", "content": ""}, {"role": "user"}, None, "hi"])
-def test_bad_messages_are_named_by_their_place(message: Any) -> None:
-    with pytest.raises(InvalidMessage, match=r"messages\[1\]"):
-        trimmed([user("x"), message], 100)
-
-
 def test_bad_numbers_are_refused() -> None:
     with pytest.raises(InvalidNumber, match="limit_tokens"):
         trimmed([], -1)
-    with pytest.raises(InvalidNumber, match="count_message"):
-        trim([user("x")], 10, count_message=lambda m: -5, now=NOW)
-    with pytest.raises(InvalidNumber, match="current"):
-        trimmed([user("x")], 10, current=7)
 
 
 def test_an_empty_conversation_needs_nothing() -> None:

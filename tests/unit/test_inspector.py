@@ -32,6 +32,7 @@ from agentmem.inspector.render import (
 from agentmem.inspector.replay import read_setting, replay
 from agentmem.inspector.stats import collect_stats, read_span, summarise
 from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.build import SourceFate
 from agentmem.prompt.snapshot import Looked, Outcome, Part, looked_at
 from agentmem.testing import ManualClock
 from agentmem.text import secrets
@@ -523,8 +524,8 @@ def test_looked_at_takes_over_what_a_citation_shows(memory: MemoryManager) -> No
     ids = known(memory)
     seen = looked_at(
         memory.get(ids["tea"], user_id="ann"),
+        SourceFate(id=ids["tea"], outcome="included", reason="fits"),
         section="profile",
-        decision="kept",
         reason="fits",
         score=0.5,
     )

@@ -135,12 +135,7 @@ def test_a_counter_of_whole_messages_is_asked() -> None:
     ("call", "error"),
     [
         (lambda: candidate("a", float("nan"), "x"), InvalidNumber),
-        (lambda: OfferedSource(id="a", score=1.0, source="x"), InvalidInput),  # type: ignore[arg-type]  # refused
-        (lambda: fill_knowledge([], -1, count=characters), InvalidNumber),
-        (lambda: build_block(secret=SECRET, limit_tokens=-1, count=characters), InvalidNumber),
-        (lambda: build_block(secret=SECRET, limit_tokens=1, profile_tokens=-1, count=characters), InvalidNumber),
         (lambda: build_block(secret=b"", limit_tokens=1, count=characters), InvalidInput),
-        (lambda: build_block(secret=SECRET, limit_tokens=True, count=characters), InvalidNumber),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused(call: Any, error: type[Exception]) -> None:

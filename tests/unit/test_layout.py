@@ -30,7 +30,7 @@ PURE_FILES = sorted(
             PACKAGE / name
             for name in (
                 "base/checks.py", "base/errors.py", "base/filters.py",
-                "tokens/media.py", "tokens/messages.py", "tokens/models.py",
+                "tokens/media.py", "tokens/models.py",
                 "search/protocol.py", "search/question.py", "search/rank.py",
                 "living/conflicts.py", "living/facts.py", "living/levels.py",
                 "living/plans.py",

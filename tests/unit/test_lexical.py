@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from agentmem.base.errors import InvalidText
-from agentmem.text.terms import analyse, analyse_query, hash_terms, idf, term_hash
+from agentmem.text.terms import analyse, analyse_query, idf, term_hash
+from tests.entries import hash_terms
 
 
 @pytest.mark.parametrize(

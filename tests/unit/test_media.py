@@ -10,8 +10,8 @@ import pytest
 from agentmem.base.errors import MediaWarning
 from agentmem.tokens.counter import Tokenizer
 from agentmem.tokens.media import (
+    Detail,
     Media,
-    estimate_image,
     estimate_media,
     image_size,
     media_of,
@@ -71,8 +71,10 @@ PIXEL = base64.b64encode(png(1_024, 1_024)).decode()
         ("my-local-model", 1, 1, "auto", 1),
     ],
 )
-def test_published_examples(model: str, width: int, height: int, detail: str, tokens: int) -> None:
-    estimate = estimate_image(model, width=width, height=height, detail=detail)
+def test_published_examples(
+    model: str, width: int, height: int, detail: Detail, tokens: int
+) -> None:
+    estimate = estimate_media(Media(kind="image", width=width, height=height, detail=detail), model)
     assert (estimate.tokens, estimate.warning) == (tokens, None)
 
 
@@ -114,13 +116,15 @@ def test_broken_images_warn_and_count_the_default(data: str) -> None:
 
 
 def test_an_image_that_says_it_has_no_pixels_warns() -> None:
-    assert estimate_image("gpt-4o", data=png(0, 5)).warning is not None
-    assert estimate_image("gpt-4o", data=png(4_000_000_000, 5)).warning is None
+    assert estimate_media(Media(kind="image", source=png(0, 5)), "gpt-4o").warning is not None
+    assert (
+        estimate_media(Media(kind="image", source=png(4_000_000_000, 5)), "gpt-4o").warning is None
+    )
 
 
 @pytest.mark.parametrize("side", [0, -1, float("nan"), float("inf"), "12", True])
 def test_impossible_sizes_warn(side: object) -> None:
-    estimate = estimate_image("claude-3-5-sonnet", width=side, height=100)
+    estimate = estimate_media(Media(kind="image", width=side, height=100), "claude-3-5-sonnet")
     assert estimate.warning is not None
     assert estimate.tokens == 1_369
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
+from agentmem.base.errors import FixedContentTooLarge, InvalidMessage, InvalidNumber
 from agentmem.base.types import Message
 from agentmem.prompt.budget import make_package
 from agentmem.prompt.trim import ContextPlan, pack_context
@@ -158,10 +158,9 @@ def test_bad_input_is_a_typed_error() -> None:
     for messages, options, error in (
         ([SYSTEM], {}, InvalidMessage),
         ([{"role": "user"}], {}, InvalidMessage),
+        ([{"role": "user", "content": "x"}, {"role": "bot", "content": ""}], {}, InvalidMessage),
         (None, {"reserve_tokens": 2_000}, InvalidNumber),
         (None, {"window_tokens": -1}, InvalidNumber),
-        (None, {"packages": ["x"]}, InvalidInput),
-        (None, {"packages": ["x"], "as_they_are": True}, InvalidInput),
     ):
         with pytest.raises(error):
             packed(messages, **options)

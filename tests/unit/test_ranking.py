@@ -31,7 +31,7 @@ from agentmem.search.rank import (
     row_flags,
 )
 from agentmem.testing import HashEmbedder
-from agentmem.text.terms import hash_terms
+from tests.entries import hash_terms
 
 Turn = tuple[str, str]
 STATIC = WordLlamaEmbedder()

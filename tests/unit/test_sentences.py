@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.base.errors import InvalidInput, InvalidNumber, InvalidText
+from agentmem.base.errors import InvalidNumber, InvalidText
 from agentmem.text.sentences import (
     boundary_at_or_before,
     extends,
@@ -145,7 +145,5 @@ def test_bad_input_is_named() -> None:
         truncate_at_sentence("a", -1, len)
     with pytest.raises(InvalidNumber, match="limit_tokens"):
         truncate_at_sentence("a", float("nan"), len)  # type: ignore[arg-type]  # on purpose
-    with pytest.raises(InvalidInput, match="count"):
-        truncate_at_sentence("a", 1, None)  # type: ignore[arg-type]  # on purpose
     with pytest.raises(InvalidText):
         list(sentences(5))  # type: ignore[arg-type]  # on purpose

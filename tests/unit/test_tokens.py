@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 
 from agentmem.base.errors import InvalidInput, InvalidMessage, InvalidNumber, InvalidText
-from agentmem.tokens.counter import Correction, correction_from, observe
+from agentmem.tokens.counter import (
+    Correction,
+    correction_from,
+    count_message,
+    count_messages,
+    count_tools,
+    observe,
+    render_tools,
+)
 from agentmem.tokens.encodings import estimate_tokens, split_runs
-from agentmem.tokens.messages import count_message, count_messages, count_tools, render_tools
 from agentmem.tokens.models import (
     ModelLimits,
     canonical,

@@ -17,6 +17,7 @@ from agentmem.base.config import MemorySettings
 from agentmem.base.errors import InvalidNumber, SnapshotNotFound
 from agentmem.base.types import Memory, Scope
 from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.build import SourceFate
 from agentmem.prompt.snapshot import Looked, Outcome, Snapshot, looked_at
 from agentmem.sources.background import Worker
 from tests.at_once import AtOnce, record
@@ -36,9 +37,9 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 def seen(memory: Memory, **fields: Any) -> Looked:
-    return looked_at(
-        memory, **({"section": "knowledge", "decision": "kept", "reason": "fits"} | fields)
-    )
+    fits = SourceFate(id=memory.id, outcome="included", reason="fits")
+    found = looked_at(memory, fits, section="knowledge", reason="fits", text=memory.text)
+    return replace(found, **fields)
 
 
 def remembered(memory: MemoryManager, text: str = LONG) -> Memory:
