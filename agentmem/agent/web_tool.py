@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from agentmem.agent.tools import Tool, own_tool
 from agentmem.base.types import scope_of_turn, sources_of_turn
 from agentmem.prompt.cite import Citation, find_citation, renumber
-from agentmem.sources.web.chain import chain_of
 from agentmem.sources.web.enhanced import EnhancedSearchResult, enhanced_search, lines_for_model
+from agentmem.sources.web.services import chain_of
 
 if TYPE_CHECKING:
     from agentmem.base.types import ScopeLike

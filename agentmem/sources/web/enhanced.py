@@ -42,8 +42,13 @@ from agentmem.sources.web.answer import (
     synthesize,
     write_disclaimer,
 )
-from agentmem.sources.web.chain import MOST_RESULTS, SearchChain, chain_of
-from agentmem.sources.web.search import CallableSearch, WebResult, linkable, read_day
+from agentmem.sources.web.search import WebResult, linkable, read_day
+from agentmem.sources.web.services import (
+    MOST_RESULTS,
+    CallableSearch,
+    SearchChain,
+    chain_of,
+)
 from agentmem.text.clean import clean_line, show_quote
 from agentmem.tokens.encodings import estimate_tokens
 
