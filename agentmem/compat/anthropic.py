@@ -17,11 +17,7 @@ from agentmem.base.types import ScopeLike
 from agentmem.compat.records import Records, text_of
 
 try:
-    from anthropic.tools import (
-        BetaAbstractMemoryTool,
-        BetaAsyncAbstractMemoryTool,
-        ToolError,
-    )
+    from anthropic.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 except ModuleNotFoundError as error:
     raise MissingExtra("anthropic", extra="anthropic", purpose="The memory tool") from error
 

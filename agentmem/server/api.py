@@ -26,11 +26,7 @@ from starlette.routing import Route
 from agentmem.agent.reading import ResultPage
 from agentmem.agent.turn import session_of, working_for
 from agentmem.base.config import LoopConfig
-from agentmem.base.errors import (
-    InvalidInput,
-    NotPermitted,
-    RecordNotFound,
-)
+from agentmem.base.errors import InvalidInput, NotPermitted, RecordNotFound
 from agentmem.base.filters import Selection
 from agentmem.base.types import Document, Memory, Scope, Visibility, Whose
 from agentmem.inspector.doctor import DoctorReport, examine
@@ -260,12 +256,7 @@ def list_sources(asked: RequestScope) -> tuple[Source, ...]:
 
 
 def index_file(
-    asked: RequestScope,
-    *,
-    name: str,
-    content: str = "",
-    base64_content: str = "",
-    title: str = "",
+    asked: RequestScope, *, name: str, content: str = "", base64_content: str = "", title: str = ""
 ) -> IndexingResult:
     """Remember a file that is sent: its text, or its bytes in base64 (HTML, Markdown, PDF …)."""
     data: str | bytes = content
@@ -409,9 +400,7 @@ def doctor(asked: RequestScope) -> DoctorReport:
 
 
 def upkeep(
-    asked: RequestScope,
-    *,
-    task: Literal["verify", "sync", "vacuum", "reembed", "flush"],
+    asked: RequestScope, *, task: Literal["verify", "sync", "vacuum", "reembed", "flush"]
 ) -> Mapping[str, Any]:
     """Look after the store as a whole."""
     asked.grant.require_admin()

@@ -478,11 +478,7 @@ def import_ours(
 
 
 def _import_ours(
-    memory: Profiled,
-    path: str | os.PathLike[str],
-    *,
-    scope: Scope | None,
-    dry_run: bool,
+    memory: Profiled, path: str | os.PathLike[str], *, scope: Scope | None, dry_run: bool
 ) -> ImportSummary:
     """What `export_jsonl` wrote; lines that cannot be read are left out and counted."""
     if dry_run:

@@ -43,12 +43,7 @@ from agentmem.sources.web.answer import (
     write_disclaimer,
 )
 from agentmem.sources.web.search import WebResult, linkable, read_day
-from agentmem.sources.web.services import (
-    MOST_RESULTS,
-    CallableSearch,
-    SearchChain,
-    chain_of,
-)
+from agentmem.sources.web.services import MOST_RESULTS, CallableSearch, SearchChain, chain_of
 from agentmem.text.clean import clean_line, show_quote
 from agentmem.tokens.encodings import estimate_tokens
 
@@ -110,11 +105,7 @@ async def _read(reader: PageReader, url: str, timeout_seconds: float) -> ReadPag
 
 
 def read_safely(
-    url: str,
-    *,
-    robots: bool = True,
-    allow_private: bool = False,
-    limits: FetchLimits | None = None,
+    url: str, *, robots: bool = True, allow_private: bool = False, limits: FetchLimits | None = None
 ) -> ReadPage:
     """The readable text of a page: HTML, PDF or plain.
 
