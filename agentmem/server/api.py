@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -549,18 +549,15 @@ OPERATIONS = (
 
 def routes(operations: Sequence[Operation]) -> list[Route]:
     """A route for each operation."""
-    return [Route(one.path, _endpoint(one), methods=[one.method]) for one in operations]
+    return [Route(one.path, partial(_answer, one), methods=[one.method]) for one in operations]
 
 
-def _endpoint(operation: Operation) -> Callable[[Request], Any]:
-    async def answer(request: Request) -> Response:
-        door = door_of(request)
-        said = await read_request(operation, request)
-        async with asyncio.timeout(door.limits.request_seconds or None):
-            found = await door.memory.run(run, operation, door, grant_of(request), said)
-        return Response(found, media_type="application/json")
-
-    return answer
+async def _answer(operation: Operation, request: Request) -> Response:
+    door = door_of(request)
+    said = await read_request(operation, request)
+    async with asyncio.timeout(door.limits.request_seconds or None):
+        found = await door.memory.run(run, operation, door, grant_of(request), said)
+    return Response(found, media_type="application/json")
 
 
 def run(operation: Operation, door: Door, grant: Grant, said: dict[str, Any]) -> bytes:

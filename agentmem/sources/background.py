@@ -351,7 +351,7 @@ class Worker:
     def _reset(self) -> None:
         """Begin with nothing; also in a forked child, whose parent keeps the jobs it had."""
         self._process = os.getpid()
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()
         self._hurry = threading.Event()
         self._flushing = 0
         self._waiting = Waiting(capacity=self._capacity, worker=uuid.uuid4().hex)
@@ -401,9 +401,9 @@ class Worker:
         with self._lock():
             inside = self._thread is threading.current_thread()
             if self._stopping:
-                return self._refuse("the worker is closed")
+                return self.refuse("the worker is closed")
             if not self._waiting.add(entry, cause=self._running if inside else None):
-                return self._refuse("the queue is full")
+                return self.refuse("the queue is full")
             self._ensure_thread()
             self._changed.notify_all()
         return True
@@ -411,7 +411,9 @@ class Worker:
     def refuse(self, reason: str) -> bool:
         """Count work that could not even be submitted; always False."""
         with self._lock():
-            return self._refuse(reason)
+            self._dropped += 1
+            self._last_error = reason
+        return False
 
     def start(self) -> None:
         """Take up what an earlier process left in the store, without waiting for a `submit`."""
@@ -546,11 +548,6 @@ class Worker:
             self._reset()
         return self._changed
 
-    def _refuse(self, reason: str) -> bool:
-        self._dropped += 1
-        self._last_error = reason
-        return False
-
     def _ensure_thread(self) -> None:
         if not self._threaded or (self._thread is not None and self._thread.is_alive()):
             return
@@ -579,16 +576,14 @@ class Worker:
                     continue
                 self._changed.notify_all()
                 due = self._waiting.next_due(self._handlers)
-                woken = not self._stopping and self._changed.wait(self._nap_seconds(due))
+                left = IDLE_SECONDS if due is None else (due - self._clock.now()).total_seconds()
+                longest = LOOK_SECONDS if self._any_left else LONGEST_NAP_SECONDS
+                woken = not self._stopping and self._changed.wait(min(max(left, 0.01), longest))
                 stays = woken or self._waiting.entries or self._any_left or due is not None
                 if self._stopping or not stays:
                     self._thread = None  # the next submit starts another one
                     self._changed.notify_all()
                     return
-
-    def _nap_seconds(self, due: datetime | None) -> float:
-        left = IDLE_SECONDS if due is None else (due - self._clock.now()).total_seconds()
-        return min(max(left, 0.01), LOOK_SECONDS if self._any_left else LONGEST_NAP_SECONDS)
 
     def _is_busy(self, mark: int) -> bool:
         """Whether a job up to `mark` runs or could run now, or the store is to be asked."""
