@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ _PAGE = 20
 _UNSET: Any = object()
 
 
-class Memory(AbstractContextManager[Any]):
+class Memory:
     """`Memory()` opens the memory of the user's data folder; `path` or `memory` another."""
 
     def __init__(
@@ -175,6 +175,9 @@ class Memory(AbstractContextManager[Any]):
         if self._mine:
             self._memory.close()
 
+    def __enter__(self) -> Self:
+        return self
+
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -207,7 +210,7 @@ class MissingMemory(RecordNotFound, ValueError):
     """mem0 raises a ValueError for what is not there."""
 
 
-class AsyncMemory(Awaitable[Memory], AbstractAsyncContextManager[Any]):
+class AsyncMemory(Awaitable[Memory]):
     """The same, awaited: every call goes to a thread."""
 
     def __init__(self, config: Any = None, **options: Any) -> None:
@@ -234,6 +237,9 @@ class AsyncMemory(Awaitable[Memory], AbstractAsyncContextManager[Any]):
 
     def close(self) -> None:
         self.manager.close()
+
+    async def __aenter__(self) -> Self:
+        return self
 
     async def __aexit__(self, *_: object) -> None:
         self.close()

@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from agentmem.base.lazy import compile_late
 from agentmem.base.types import EMPTY, Origin
 from agentmem.text.decode import sound
 
+T = TypeVar("T")
 Foreign = Literal["mem0", "letta", "zep", "chatgpt", "claude"]
 
 _WRAPPINGS = 3
@@ -110,58 +112,49 @@ def is_machine_prompt(text: str) -> bool:
 
 def unpacked(value: Any) -> Any:
     """A value without the JSON text it is wrapped in: exports are sometimes written twice."""
-    for _ in range(_WRAPPINGS):
-        if not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"')):
-            break
-        try:
-            value = json.loads(value, parse_constant=lambda name: None)
-        except (ValueError, RecursionError):
-            break
+    with suppress(ValueError, RecursionError):
+        for _ in range(_WRAPPINGS):
+            if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
+                value = json.loads(value, parse_constant=lambda name: None)
     return value
+
+
+def _first(value: Any, names: Sequence[str], read: Callable[[Any], T | None]) -> T | None:
+    """What `read` makes of the first of the named fields that has something for it."""
+    fields = map(value.get, names) if isinstance(value, Mapping) else ()
+    return next(filter(None, map(read, fields)), None)
 
 
 def text_in(value: Any, *names: str) -> str:
     """The first of the named fields that holds text with something in it."""
-    if isinstance(value, Mapping):
-        for name in names:
-            found = value.get(name)
-            if isinstance(found, str) and found.strip():
-                return sound(found)
-    return ""
+    found = _first(value, names, lambda one: one if isinstance(one, str) and one.strip() else None)
+    return sound(found) if found else ""
 
 
 def mapping_in(value: Any, name: str) -> Mapping[str, Any]:
     """A field that is an object, or an empty one."""
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found if isinstance(found, Mapping) else EMPTY
+    return _first(value, [name], lambda one: one if isinstance(one, Mapping) else None) or EMPTY
 
 
 def list_in(value: Any, *names: str) -> list[Any]:
     """The first of the named fields that is a list with something in it, also one written as
     JSON into a text."""
-    if isinstance(value, Mapping):
-        for name in names:
-            found = value.get(name)
-            if isinstance(found, str) and found.startswith("["):
-                found = unpacked(found)
-            if isinstance(found, list) and found:
-                return found
-    return []
+
+    def read(found: Any) -> list[Any] | None:
+        found = unpacked(found) if isinstance(found, str) and found.startswith("[") else found
+        return found if isinstance(found, list) else None
+
+    return _first(value, names, read) or []
 
 
 def moment_in(value: Any, *names: str) -> datetime | None:
     """The first of the named fields that is a moment: ISO 8601, or seconds since 1970."""
-    if isinstance(value, Mapping):
-        for name in names:
-            found = read_moment(value.get(name))
-            if found is not None:
-                return found
-    return None
+    return _first(value, names, read_moment)
 
 
 def read_moment(value: Any) -> datetime | None:
     """A moment in UTC; without a zone it is taken for UTC, and nonsense for nothing."""
-    try:
+    with suppress(ValueError, OverflowError, OSError):
         if isinstance(value, str) and value.strip():
             found = datetime.fromisoformat(value.strip())
             found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
@@ -169,8 +162,6 @@ def read_moment(value: Any) -> datetime | None:
         if isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if value > LONGEST_SECONDS else value
             return datetime.fromtimestamp(seconds, UTC) if seconds > 0 else None
-    except (ValueError, OverflowError, OSError):
-        return None
     return None
 
 
@@ -232,8 +223,6 @@ def detect_source(value: Any) -> Foreign | None:
     first = plain_item(first)
     if "conversations_memory" in first or {"docs", "prompt_template"} & set(first):
         return "claude"
-    if "fact" in first and not {"memory", "hash"} & set(first):
-        return "zep"
     if is_zep(first) or is_part(first):
         return "zep"
     chat = "role" in first and not {"memory", "hash", "payload"} & set(first)
@@ -244,14 +233,10 @@ def detect_source(value: Any) -> Foreign | None:
 
 def reader_of(source: Foreign) -> Callable[[Any], Items]:
     """What reads the exports of `source`."""
-    readers: dict[Foreign, Callable[[Any], Items]] = {
-        "mem0": read_mem0,
-        "letta": read_letta,
-        "zep": read_zep,
-        "chatgpt": read_chatgpt,
+    return {
+        "mem0": read_mem0, "letta": read_letta, "zep": read_zep, "chatgpt": read_chatgpt,
         "claude": read_claude,
-    }
-    return readers[source]
+    }[source]  # fmt: skip
 
 
 # ----------------------------------------------------------------------------
@@ -497,9 +482,7 @@ def _zep_edge(edge: Any, names: Mapping[str, str], current: Mapping[tuple[str, s
     began, ended = moment_in(edge, "valid_at"), _ended(edge)
     if began is not None and ended is not None and ended < began:
         began = None
-    ends = {
-        side: names.get(text_in(edge, f"{side}_node_uuid"), "") for side in ("source", "target")
-    }
+    ends = {one: names.get(text_in(edge, f"{one}_node_uuid"), "") for one in ("source", "target")}
     return item_of(
         text_in(edge, "fact", "content"),
         without="no fact",
@@ -713,12 +696,12 @@ def _letta_user_text(text: str) -> tuple[str, bool]:
 
 def _letta_sent(message: Mapping[str, Any]) -> str:
     """What an agent told the user by its `send_message` tool."""
-    said = []
-    for call in list_in(message, "tool_calls"):
-        function = mapping_in(call, "function") or (call if isinstance(call, Mapping) else {})
-        if text_in(function, "name") == "send_message":
-            given = function.get("arguments")
-            said.append(text_in(unpacked(given), "message"))
+    calls = [mapping_in(call, "function") or call for call in list_in(message, "tool_calls")]
+    said = [
+        text_in(unpacked(call.get("arguments")), "message")
+        for call in calls
+        if text_in(call, "name") == "send_message"
+    ]
     return "\n\n".join(part for part in said if part)
 
 
