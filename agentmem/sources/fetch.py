@@ -24,6 +24,7 @@ import httpcore
 
 from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.errors import AgentMemError, FetchFailed, FetchRefused
+from agentmem.data import read_lists
 from agentmem.text.decode import charset_of, is_readable, media_type_of
 
 if TYPE_CHECKING:
@@ -316,54 +317,20 @@ def _ssl_context() -> ssl.SSLContext:
 # ----------------------------------------------------------------------------
 # Which network addresses a fetch may go to: the public internet, unless more is allowed.
 #
-# The ranges are those of the IANA special-purpose address registries (RFC 6890
-# and what was added since), and the addresses where clouds keep credentials.
+# Which is which stands in `data/addresses.txt`.
 
 
 AddressClass = Literal["public", "private", "refused"]
 
-_RANGES: tuple[tuple[str, AddressClass, str], ...] = (
-    ("0.0.0.0/8", "refused", "this network"),
-    ("10.0.0.0/8", "private", "private network"),
-    ("100.100.100.200/32", "refused", "cloud metadata"),
-    ("100.64.0.0/10", "private", "carrier network"),
-    ("127.0.0.0/8", "private", "loopback"),
-    ("168.63.129.16/32", "refused", "cloud metadata"),
-    ("169.254.0.0/16", "refused", "link-local, cloud metadata"),
-    ("172.16.0.0/12", "private", "private network"),
-    ("192.0.0.0/24", "refused", "protocol assignments"),
-    ("192.0.2.0/24", "refused", "documentation"),
-    ("192.31.196.0/24", "refused", "protocol assignments"),
-    ("192.52.193.0/24", "refused", "protocol assignments"),
-    ("192.88.99.0/24", "refused", "6to4 relays"),
-    ("192.168.0.0/16", "private", "private network"),
-    ("192.175.48.0/24", "refused", "protocol assignments"),
-    ("198.18.0.0/15", "refused", "benchmarks"),
-    ("198.51.100.0/24", "refused", "documentation"),
-    ("203.0.113.0/24", "refused", "documentation"),
-    ("224.0.0.0/4", "refused", "multicast"),
-    ("240.0.0.0/4", "refused", "reserved, broadcast"),
-    ("0.0.0.0/0", "public", "internet"),
-    # Of IPv6 only 2000::/3 is the internet; these are its exceptions, and what may be allowed.
-    ("::1/128", "private", "loopback"),
-    ("fd00:ec2::/32", "refused", "cloud metadata"),
-    ("fc00::/7", "private", "private network"),
-    ("fe80::/10", "refused", "link-local"),
-    ("ff00::/8", "refused", "multicast"),
-    ("2001::/23", "refused", "protocol assignments, Teredo"),
-    ("2001:db8::/32", "refused", "documentation"),
-    ("2002::/16", "refused", "6to4"),
-    ("2620:4f:8000::/48", "refused", "protocol assignments"),
-    ("3fff::/20", "refused", "documentation"),
-    ("2000::/3", "public", "internet"),
-)
 _CARRIERS = (0xFFFF, 0x0064_FF9B << 64)
 """What stands before an IPv4 address in IPv6: mapped, NAT64."""
 
 
 @lru_cache(maxsize=1)
 def _networks() -> list[tuple[Any, AddressClass, str]]:
-    return [(ipaddress.ip_network(written), kind, name) for written, kind, name in _RANGES]
+    lists: Any = read_lists("addresses.txt")
+    ranges = [(kind, *line.split(" ", 1)) for kind, lines in lists.items() for line in lines]
+    return [(ipaddress.ip_network(written), kind, name) for kind, written, name in ranges]
 
 
 def classify(address: str | bytes) -> tuple[AddressClass, str]:
