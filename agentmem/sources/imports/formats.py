@@ -11,7 +11,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
@@ -112,10 +111,12 @@ def is_machine_prompt(text: str) -> bool:
 
 def unpacked(value: Any) -> Any:
     """A value without the JSON text it is wrapped in: exports are sometimes written twice."""
-    with suppress(ValueError, RecursionError):
+    try:
         for _ in range(_WRAPPINGS):
             if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
                 value = json.loads(value, parse_constant=lambda name: None)
+    except (ValueError, RecursionError):
+        pass
     return value
 
 
@@ -154,7 +155,7 @@ def moment_in(value: Any, *names: str) -> datetime | None:
 
 def read_moment(value: Any) -> datetime | None:
     """A moment in UTC; without a zone it is taken for UTC, and nonsense for nothing."""
-    with suppress(ValueError, OverflowError, OSError):
+    try:
         if isinstance(value, str) and value.strip():
             found = datetime.fromisoformat(value.strip())
             found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
@@ -162,6 +163,8 @@ def read_moment(value: Any) -> datetime | None:
         if isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if value > LONGEST_SECONDS else value
             return datetime.fromtimestamp(seconds, UTC) if seconds > 0 else None
+    except (ValueError, OverflowError, OSError):
+        return None
     return None
 
 
