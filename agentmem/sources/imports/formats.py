@@ -13,10 +13,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 from agentmem.base.lazy import compile_late
 from agentmem.base.types import EMPTY, Origin
+from agentmem.data import read_lists
 from agentmem.text.decode import sound
 
 T = TypeVar("T")
@@ -83,30 +85,15 @@ def message_of(text: str, role: str, **said: Any) -> Item:
     return item_of(text, kind="message", origin=origin, **said)
 
 
-_MACHINE = compile_late(
-    r"""\s*(?:
-    # "[This is an automated system message hidden from the user] …"
-    \[(?:this\ is\ an?\ automated|system\b|incoming\ message\ from\ agent|request\ interrupted
-        |scheduled|automated|note\ from\ system)
-    # "<system-reminder>…"
-    | <(?:system(?:[-_]reminder)?|command-(?:name|message|args)|local-command-\w+
-        |environment_details|task-notification|user-prompt-submit-hook)\b
-    | caveat:\ the\ messages\ below\ were\ generated
-    | this\ session\ is\ being\ continued\ from\ a\ previous\ conversation
-    | (?:original\ )?custom\ instructions\ no\ longer\ available
-    | (?:the\ following|here)\ is\ a\ (?:recursive\ )?summary\ of
-        \ (?:the\ )?(?:previous|prior|earlier)
-    | note:\ (?:prior|previous)\ messages\ (?:have\ been|were|are)\ hidden
-    # "Generate a concise, 5-word title for …", by which a program names the chat
-    | generate\ a\ (?:concise|short|brief)[^.\n]{0,40}\ title\b
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
+@cache
+def _machine() -> re.Pattern[str]:
+    openings = read_lists("machine_prompts.txt")["openings"]
+    return re.compile(rf"\s*(?:{'|'.join(openings)})", re.IGNORECASE)
 
 
 def is_machine_prompt(text: str) -> bool:
     """Whether a program wrote what stands in the user's place: a reminder, an event, a summary."""
-    return _MACHINE.match(text) is not None
+    return _machine().match(text) is not None
 
 
 def unpacked(value: Any) -> Any:
