@@ -30,8 +30,6 @@ from agentmem.text.decode import charset_of, is_readable, media_type_of
 if TYPE_CHECKING:
     import httpx
 
-    from agentmem.sources.pages import Page
-
 
 AGENT = "agentmem"
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -65,7 +63,6 @@ class Fetched:
     content: bytes
     charset: str = ""
     redirects: tuple[str, ...] = ()
-    duration_ms: float = 0.0
 
     @property
     def text(self) -> str:
@@ -73,17 +70,6 @@ class Fetched:
         from agentmem.sources.pages import decode_page
 
         return decode_page(self.content, charset=self.charset)
-
-    @property
-    def page(self) -> Page:
-        """The readable text and the title, if it is HTML."""
-        from agentmem.sources.pages import to_markdown
-
-        return to_markdown(self.content, self.url, charset=self.charset)
-
-    @property
-    def title(self) -> str:
-        return self.page.title
 
 
 def fetch(
@@ -103,15 +89,13 @@ def fetch(
     """
 
     limits = limits or FetchLimits()
-    began = time.monotonic()
     dialer = Dialer(
-        deadline=began + limits.total_seconds,
+        deadline=time.monotonic() + limits.total_seconds,
         allow_private=allow_private,
         resolve=resolve or dialing_resolve,
         connect=connect or dialing_connect,
     )
-    found = _follow(require_text(url, "url"), dialer, limits, robots=robots)
-    return replace(found, duration_ms=round(1000 * (time.monotonic() - began), 3))
+    return _follow(require_text(url, "url"), dialer, limits, robots=robots)
 
 
 def _follow(url: str, dialer: Dialer, limits: FetchLimits, *, robots: bool) -> Fetched:
@@ -380,12 +364,7 @@ class Dialer(httpcore.NetworkBackend):
     """What httpcore connects through: checked addresses, one deadline for everything."""
 
     def __init__(
-        self,
-        *,
-        deadline: float,
-        allow_private: bool,
-        resolve: Resolve = dialing_resolve,
-        connect: Connect = dialing_connect,
+        self, *, deadline: float, allow_private: bool, resolve: Resolve, connect: Connect
     ) -> None:
         self._deadline = deadline
         self._allow_private = allow_private
@@ -408,14 +387,6 @@ class Dialer(httpcore.NetworkBackend):
             except (httpcore.ConnectError, httpcore.ConnectTimeout, OSError) as error:
                 last = error
         raise httpcore.ConnectError(str(last) or type(last).__name__)
-
-    def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore.NetworkStream:
-        raise FetchRefused(path, "it is a socket of this machine")
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(min(seconds, seconds_left(self._deadline)))
 
     def _checked(self, host: str, port: int) -> Sequence[str]:
         """The addresses of `host`; one that may not be reached refuses the name."""
