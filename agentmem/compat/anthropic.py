@@ -7,6 +7,7 @@ other. Folders are what the paths say, so an empty one does not exist.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -204,11 +205,8 @@ def _checked(path: str) -> str:
 
 
 def _lines_with(text: str, wanted: str) -> list[int]:
-    found, at = [], text.find(wanted)
-    while at != -1:
-        found.append(text[:at].count("\n") + 1)
-        at = text.find(wanted, at + 1)
-    return found
+    found = re.finditer(f"(?={re.escape(wanted)})", text)
+    return [text.count("\n", 0, one.start()) + 1 for one in found]
 
 
 def _lines(numbered: Iterable[tuple[int, str]]) -> str:

@@ -26,14 +26,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, TypeVar
 
-from agentmem.base.checks import require_count, require_number, require_text
-from agentmem.base.errors import (
-    AgentMemError,
-    FileRefused,
-    FileUnreadable,
-    InvalidInput,
-    InvalidScope,
-)
+from agentmem.base.checks import require_count, require_instance, require_number, require_text
+from agentmem.base.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
 from agentmem.base.guards import retry_delay
 from agentmem.base.lazy import Lazy
 from agentmem.base.protocols import Clock
@@ -391,7 +385,7 @@ class Worker:
         try:
             entry = QueuedJob(
                 kind=require_text(kind, "kind"),
-                scope=_require_scope(scope),
+                scope=require_instance(scope, Scope, "scope"),
                 key=require_text(key, "key"),
                 payload=dict(payload),
                 submitted_at=self._clock.now(),
@@ -802,12 +796,6 @@ def describe(error: BaseException) -> str:
     """An error in one line of at most 300 characters that can be stored."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return text[:300].encode("utf-8", "replace").decode("utf-8")
-
-
-def _require_scope(scope: object) -> Scope:
-    if not isinstance(scope, Scope):
-        raise InvalidScope("scope", scope, "is not a Scope", remedy="Pass agentmem.Scope(...).")
-    return scope
 
 
 def _close_all() -> None:
