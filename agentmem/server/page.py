@@ -518,12 +518,10 @@ def ago(moment: datetime | None, now: datetime) -> Markup:
         return Markup("–")
     seconds = (now - moment).total_seconds()
     exact = moment.strftime("%Y-%m-%d %H:%M:%S UTC")
-    for limit, unit, name in ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h")):
-        if abs(seconds) < limit:
-            said = f"{abs(seconds) / unit:.0f} {name}"
-            break
-    else:
-        said = f"{abs(seconds) / 86_400:.0f} d"
+    units = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"))
+    fitting = (unit for limit, *unit in units if abs(seconds) < limit)
+    unit, name = next(fitting, (86_400, "d"))
+    said = f"{abs(seconds) / unit:.0f} {name}"
     said = f"{said} ago" if seconds >= 0 else f"in {said}"
     made = Markup('<time datetime="{}" title="{}">{}</time>')
     return made.format(moment.isoformat(), exact, said)

@@ -419,10 +419,8 @@ def write_disclaimer(conflicts: Sequence[SearchConflict]) -> str:
 
 def read_check(reply: str) -> Mapping[int, bool]:
     """What a model said of each pair by its number, counted from 1; the first word counts."""
-    verdicts: dict[int, bool] = {}
-    for number, verdict in _VERDICT.findall(reply):
-        verdicts.setdefault(int(number), verdict.lower() == "yes")
-    return verdicts
+    said = reversed(_VERDICT.findall(reply))
+    return {int(number): verdict.lower() == "yes" for number, verdict in said}
 
 
 def _statements(

@@ -234,10 +234,25 @@ class SearXNG:
         """What the instance finds, the best first."""
         import httpx
 
+        async def stay(response: httpx.Response) -> None:
+            target = urljoin(str(response.url), response.headers.get("location", ""))
+            if response.is_redirect and urlsplit(target).hostname != urlsplit(self.url).hostname:
+                raise SearchFailed(f"{self.name} redirects to another host, which is not followed.")
+
+        client = httpx.AsyncClient(
+            timeout=self._timeout_seconds,
+            follow_redirects=True,
+            max_redirects=MOST_REDIRECTS,
+            event_hooks={"response": [stay]},
+        )
         parameters = {**self._options, "q": query, "format": "json"}
+        asked = client.stream("GET", self.url, params=parameters, headers=self._headers)
         try:
-            async with httpx.AsyncClient(timeout=self._timeout_seconds) as client:
-                body = await self._get(client, self.url, parameters)
+            async with client, asked as response:
+                self._require_answer(response)
+                body = await self._body(response)
+        except httpx.TooManyRedirects as error:
+            raise SearchFailed(f"{self.name} redirects again and again.") from error
         except httpx.TimeoutException as error:
             raise SearchFailed(f"{self.name} did not answer in time.") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -250,25 +265,6 @@ class SearXNG:
             service=self.name,
             allow_private=self.allow_private,
         )
-
-    async def _get(self, client: Any, url: str, parameters: Mapping[str, str] | None) -> bytes:
-        for _ in range(MOST_REDIRECTS + 1):
-            async with client.stream(
-                "GET", url, params=parameters, headers=self._headers
-            ) as response:
-                location = response.headers.get("location", "")
-                if response.is_redirect and location:
-                    url, parameters = self._redirected(url, location), None
-                    continue
-                self._require_answer(response)
-                return await self._body(response)
-        raise SearchFailed(f"{self.name} redirects again and again.")
-
-    def _redirected(self, url: str, location: str) -> str:
-        target = urljoin(url, location)
-        if urlsplit(target).hostname != urlsplit(self.url).hostname:
-            raise SearchFailed(f"{self.name} redirects to another host, which is not followed.")
-        return target
 
     def _require_answer(self, response: Any) -> None:
         status = response.status_code
