@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -518,9 +519,8 @@ def ago(moment: datetime | None, now: datetime) -> Markup:
         return Markup("–")
     seconds = (now - moment).total_seconds()
     exact = moment.strftime("%Y-%m-%d %H:%M:%S UTC")
-    units = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"))
-    fitting = (unit for limit, *unit in units if abs(seconds) < limit)
-    unit, name = next(fitting, (86_400, "d"))
+    units = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (math.inf, 86_400, "d"))
+    unit, name = next((unit, name) for limit, unit, name in units if abs(seconds) < limit)
     said = f"{abs(seconds) / unit:.0f} {name}"
     said = f"{said} ago" if seconds >= 0 else f"in {said}"
     made = Markup('<time datetime="{}" title="{}">{}</time>')
