@@ -282,8 +282,7 @@ class Located:
             mine = f'{{"role": "user", "content": {self.text[self.found.start : self.found.end]}}}'
             return f"{before}[{', '.join([*pair, mine])}]{after}"
         spans = {id(one.value): one for one in self.found.value.members}
-        kept = [spans[id(one)] for one in sent if id(one) in spans]
-        if len(kept) == len(self.found.value.members):
+        if sum(id(one) in spans for one in sent) == len(self.found.value.members):
             return self._inserted(sent, spans)
         parts = [
             self.text[spans[id(one)].start : spans[id(one)].end]
