@@ -51,14 +51,12 @@ if TYPE_CHECKING:
     from agentmem.search.rerank import CrossEncoder
     from agentmem.search.results import AddResult, SearchResults
     from agentmem.server.app import create_app
-    from agentmem.sources.web.chain import SearchChain
-    from agentmem.sources.web.duckduckgo import DuckDuckGo
     from agentmem.sources.web.enhanced import (
         EnhancedSearchResult,
         enhanced_search,
         enhanced_search_sync,
     )
-    from agentmem.sources.web.searxng import SearXNG
+    from agentmem.sources.web.services import DuckDuckGo, SearchChain, SearXNG
     from agentmem.stores.sqlite.store import SqliteStore
     from agentmem.text.chunks import chunk
     from agentmem.text.detect import detect_preferences
@@ -95,10 +93,8 @@ _NAMES = {
     "search.rerank": "CrossEncoder",
     "search.results": "AddResult SearchResults",
     "server.app": "create_app",
-    "sources.web.chain": "SearchChain",
-    "sources.web.duckduckgo": "DuckDuckGo",
     "sources.web.enhanced": "enhanced_search enhanced_search_sync EnhancedSearchResult",
-    "sources.web.searxng": "SearXNG",
+    "sources.web.services": "DuckDuckGo SearchChain SearXNG",
     "stores.sqlite.store": "SqliteStore",
     "text.chunks": "chunk",
     "text.detect": "detect_preferences",

@@ -495,8 +495,8 @@ def search_web_tool(
     the result as working memory; its sources have numbers of their own beside
     those of the reference.
     """
-    from agentmem.sources.web.chain import chain_of
     from agentmem.sources.web.enhanced import enhanced_search, lines_for_model
+    from agentmem.sources.web.services import chain_of
 
     chain = chain_of(web)
 

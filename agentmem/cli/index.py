@@ -191,7 +191,7 @@ def websearch(
 
     from agentmem.cli.chat import run_until_stopped
     from agentmem.sources.web.enhanced import enhanced_search
-    from agentmem.sources.web.searxng import SearXNG
+    from agentmem.sources.web.services import SearXNG
 
     asked = read_text(query, name="query")
     name = model_name(model)

@@ -7,6 +7,7 @@ other. Folders are what the paths say, so an empty one does not exist.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,11 +18,7 @@ from agentmem.base.types import ScopeLike
 from agentmem.compat.records import Records, text_of
 
 try:
-    from anthropic.tools import (
-        BetaAbstractMemoryTool,
-        BetaAsyncAbstractMemoryTool,
-        ToolError,
-    )
+    from anthropic.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 except ModuleNotFoundError as error:
     raise MissingExtra("anthropic", extra="anthropic", purpose="The memory tool") from error
 
@@ -208,11 +205,8 @@ def _checked(path: str) -> str:
 
 
 def _lines_with(text: str, wanted: str) -> list[int]:
-    found, at = [], text.find(wanted)
-    while at != -1:
-        found.append(text[:at].count("\n") + 1)
-        at = text.find(wanted, at + 1)
-    return found
+    found = re.finditer(f"(?={re.escape(wanted)})", text)
+    return [text.count("\n", 0, one.start()) + 1 for one in found]
 
 
 def _lines(numbered: Iterable[tuple[int, str]]) -> str:

@@ -74,20 +74,16 @@ class MemoryStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         results: list[Result] = []
         puts: dict[str, PutOp] = {}
+        reads: dict[type, Any] = {
+            GetOp: self._get, SearchOp: self._search, ListNamespacesOp: self._namespaces
+        }  # fmt: skip
         for op in ops:
             check_labels(op)
-            found: Result = None
-            if isinstance(op, GetOp):
-                found = self._get(op)
-            elif isinstance(op, SearchOp):
-                found = self._search(op)
-            elif isinstance(op, ListNamespacesOp):
-                found = self._namespaces(op)
-            elif isinstance(op, PutOp):
+            if isinstance(op, PutOp):
                 puts[_key(op.namespace, op.key)] = op
-            else:
+            elif type(op) not in reads:
                 raise ValueError(f"Unknown operation type: {type(op)}")
-            results.append(found)
+            results.append(None if isinstance(op, PutOp) else reads[type(op)](op))
         with self._writing:  # two that write one new key would each add it
             for key, op in puts.items():
                 self._put(key, op)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from agentmem.agent.adapters.replies import Reply, View, as_chat, read_usage, view_items
@@ -81,13 +82,8 @@ def _pieces(messages: Iterable[ModelMessage]) -> Iterator[_Piece]:
 
 def _messages(pieces: Iterable[_Piece]) -> Iterator[ModelMessage]:
     """The messages again: the very same objects, but for one that the reference divides."""
-    groups: list[list[_Piece]] = []
-    for piece in pieces:
-        if groups and groups[-1][0].message is piece.message:
-            groups[-1].append(piece)
-        else:
-            groups.append([piece])
-    for group in groups:
+    for _, same in groupby(pieces, key=lambda piece: id(piece.message)):
+        group = list(same)
         message = group[0].message
         whole = not isinstance(message, ModelRequest) or len(group) >= len(message.parts)
         yield message if whole else dataclasses.replace(message, parts=[one.part for one in group])

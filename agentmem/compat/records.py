@@ -89,17 +89,11 @@ class Records:
 
     def delete(self, memories: Iterable[Memory]) -> int:
         """Take them out; how many of them were there still."""
-        ids: Sequence[str] = [one.id for one in memories]
+        every = list(memories)
         try:
-            return self.memory.delete(ids, **self.whose) if ids else 0
+            return self.memory.delete([one.id for one in every], **self.whose) if every else 0
         except RecordNotFound:  # somebody else took some of them
-            return sum(self._delete_one(one) for one in ids)
-
-    def _delete_one(self, memory_id: str) -> int:
-        try:
-            return self.memory.delete(memory_id, **self.whose)
-        except RecordNotFound:
-            return 0
+            return sum(self.delete([one]) for one in every) if len(every) > 1 else 0
 
 
 def thawed(value: Any) -> Any:

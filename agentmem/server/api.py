@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,11 +26,7 @@ from starlette.routing import Route
 from agentmem.agent.reading import ResultPage
 from agentmem.agent.turn import session_of, working_for
 from agentmem.base.config import LoopConfig
-from agentmem.base.errors import (
-    InvalidInput,
-    NotPermitted,
-    RecordNotFound,
-)
+from agentmem.base.errors import InvalidInput, NotPermitted, RecordNotFound
 from agentmem.base.filters import Selection
 from agentmem.base.types import Document, Memory, Scope, Visibility, Whose
 from agentmem.inspector.doctor import DoctorReport, examine
@@ -260,12 +256,7 @@ def list_sources(asked: RequestScope) -> tuple[Source, ...]:
 
 
 def index_file(
-    asked: RequestScope,
-    *,
-    name: str,
-    content: str = "",
-    base64_content: str = "",
-    title: str = "",
+    asked: RequestScope, *, name: str, content: str = "", base64_content: str = "", title: str = ""
 ) -> IndexingResult:
     """Remember a file that is sent: its text, or its bytes in base64 (HTML, Markdown, PDF …)."""
     data: str | bytes = content
@@ -409,9 +400,7 @@ def doctor(asked: RequestScope) -> DoctorReport:
 
 
 def upkeep(
-    asked: RequestScope,
-    *,
-    task: Literal["verify", "sync", "vacuum", "reembed", "flush"],
+    asked: RequestScope, *, task: Literal["verify", "sync", "vacuum", "reembed", "flush"]
 ) -> Mapping[str, Any]:
     """Look after the store as a whole."""
     asked.grant.require_admin()
@@ -560,18 +549,15 @@ OPERATIONS = (
 
 def routes(operations: Sequence[Operation]) -> list[Route]:
     """A route for each operation."""
-    return [Route(one.path, _endpoint(one), methods=[one.method]) for one in operations]
+    return [Route(one.path, partial(_answer, one), methods=[one.method]) for one in operations]
 
 
-def _endpoint(operation: Operation) -> Callable[[Request], Any]:
-    async def answer(request: Request) -> Response:
-        door = door_of(request)
-        said = await read_request(operation, request)
-        async with asyncio.timeout(door.limits.request_seconds or None):
-            found = await door.memory.run(run, operation, door, grant_of(request), said)
-        return Response(found, media_type="application/json")
-
-    return answer
+async def _answer(operation: Operation, request: Request) -> Response:
+    door = door_of(request)
+    said = await read_request(operation, request)
+    async with asyncio.timeout(door.limits.request_seconds or None):
+        found = await door.memory.run(run, operation, door, grant_of(request), said)
+    return Response(found, media_type="application/json")
 
 
 def run(operation: Operation, door: Door, grant: Grant, said: dict[str, Any]) -> bytes:

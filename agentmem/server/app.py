@@ -34,9 +34,9 @@ from agentmem.server.http import (
     Guard,
     Limits,
     Rates,
+    as_known,
     door_of,
     error_response,
-    from_http,
     grant_of,
 )
 from agentmem.server.proxy import Proxy, Upstream
@@ -102,7 +102,7 @@ def create_app(
             *_own_routes(),
         ],
         lifespan=lifespan,
-        exception_handlers={AgentMemError: _say_error, HTTPException: _say_http},
+        exception_handlers={AgentMemError: _say, HTTPException: _say},
         middleware=[
             Middleware(
                 Guard, door=door, hosts=hosts, open_paths=OPEN_PATHS, page_paths=page.PAGE_PATHS
@@ -149,14 +149,8 @@ def _own_routes() -> list[BaseRoute]:
     ]
 
 
-async def _say_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, AgentMemError)  # noqa: S101 - it is registered for these
-    return error_response(error)
-
-
-async def _say_http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these
-    return error_response(from_http(error))
+async def _say(request: Request, error: Exception) -> Response:
+    return error_response(as_known(error))
 
 
 async def _health(request: Request) -> Response:

@@ -193,11 +193,7 @@ def delete_entity(asked: RequestScope, *, entity_type: str, name: str) -> Mappin
     return {"message": "Entity deleted successfully!"}
 
 
-def _each(
-    call: Callable[..., Any],
-    asked: RequestScope,
-    memories: list[dict[str, Any]],
-) -> int:
+def _each(call: Callable[..., Any], asked: RequestScope, memories: list[dict[str, Any]]) -> int:
     if not 1 <= len(memories) <= MOST:
         raise InvalidInput("memories", len(memories), f"are not from 1 to {MOST:,}")
     known = ("memory_id", "text", "metadata")

@@ -18,7 +18,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import Any, Literal
 from agentmem.agent.turn import Turn, own_words, session_of, working_for
 from agentmem.base.errors import MalformedBlock
 from agentmem.base.types import Scope
+from agentmem.data import read_json
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.block import parse_context, source_of
 from agentmem.prompt.build import OfferedSource, build_block
@@ -42,23 +43,12 @@ _log = logging.getLogger(__name__)
 
 Kind = Literal["session", "prompt", "tool", "answer", "end"]
 
-_KINDS: Mapping[str, Kind] = {
-    # Claude Code and Codex
-    "SessionStart": "session", "UserPromptSubmit": "prompt", "PostToolUse": "tool",
-    "PostToolUseFailure": "tool", "Stop": "answer", "SessionEnd": "end",
-    # Cursor
-    "sessionStart": "session", "beforeSubmitPrompt": "prompt", "postToolUse": "tool",
-    "postToolUseFailure": "tool", "afterShellExecution": "tool", "afterMCPExecution": "tool",
-    "afterAgentResponse": "answer", "stop": "end", "sessionEnd": "end",
-    # what Codex calls `notify`
-    "agent-turn-complete": "answer",
-}  # fmt: skip
-_OWN_TOOLS = ("agentmem", "search_memories", "get_memories", "read_result")
+_TOLD = read_json("hooks.json")
+_KINDS: Mapping[str, Kind] = _TOLD["kinds"]
+"""What the events of Claude Code, Codex and Cursor are called there."""
+_OWN_TOOLS: Sequence[str] = _TOLD["own_tools"]
 """What memory answered is not stored again."""
-_FILE_TOOLS = (
-    "Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "NotebookRead", "Glob", "Grep", "LS",
-    "TodoWrite", "apply_patch", "read_file", "edit_file", "write", "list_dir", "Delete",
-)  # fmt: skip
+_FILE_TOOLS: Sequence[str] = _TOLD["file_tools"]
 """What these show lies in the files themselves."""
 TAIL_BYTES = 262_144
 

@@ -113,15 +113,6 @@ def error_response(error: AgentMemError) -> JSONResponse:
     return JSONResponse(body, status_of(error), headers)
 
 
-def from_http(error: HTTPException) -> AgentMemError:
-    """What the router says, as one of ours."""
-    if error.status_code == 404:
-        return e.NoSuchRoute("Nothing is served here.", remedy="See /openapi.json.")
-    if error.status_code == 405:
-        return e.MethodRefused("This address takes another method.", remedy="See /openapi.json.")
-    return e.MalformedRequest("The request cannot be read.")
-
-
 def read_json(raw: bytes) -> Any:
     """The JSON of a body; what is no JSON of RFC 8259, or nests beyond reason, is refused."""
     try:
@@ -338,7 +329,7 @@ class Guard:
         except ClientDisconnect:
             status = status or 499
         except Exception as error:  # noqa: BLE001 - the edge: whatever it is, say it in words
-            known = _known(error)
+            known = as_known(error)
             if status_of(known) >= 500:
                 _log.error("%s failed: %s", scope["method"], _where(error))
             if isinstance(known, e.NotAuthenticated) and self._wants_page(scope):
@@ -391,15 +382,12 @@ class Guard:
             name = name.partition(":")[0]
         if name in self._hosts or "*" in self._hosts:
             return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+        with suppress(ValueError):
+            return bool(ipaddress.ip_address(name))
+        return False
 
     def _authenticate(self, headers: Headers, for_page: bool) -> Grant:
-        found = None
-        token = token_of(headers)
+        token, found = token_of(headers), None
         if token:
             found = self._door.tokens.find(token)
         elif for_page:
@@ -443,12 +431,17 @@ def _under(path: str, paths: Iterable[str]) -> bool:
     )
 
 
-def _known(error: Exception) -> AgentMemError:
+def as_known(error: Exception) -> AgentMemError:
     """An error as one of ours; what nobody foresaw is said to have failed inside."""
     if isinstance(error, AgentMemError):
         return error
     if isinstance(error, HTTPException):
-        return from_http(error)
+        if error.status_code == 404:
+            return e.NoSuchRoute("Nothing is served here.", remedy="See /openapi.json.")
+        if error.status_code == 405:
+            remedy = "See /openapi.json."
+            return e.MethodRefused("This address takes another method.", remedy=remedy)
+        return e.MalformedRequest("The request cannot be read.")
     if isinstance(error, RecursionError):
         return e.MalformedRequest("The request nests too deep.")
     if isinstance(error, TimeoutError):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import parse_qsl, urlencode
@@ -358,43 +359,36 @@ ACTIONS: Mapping[str, Action] = {
 def routes() -> list[BaseRoute]:
     """Every view, every form, and what they are made of."""
     return [
-        *(Route(path, _viewer(*view), methods=["GET"]) for path, view in VIEWS.items()),
-        *(Route(path, _doer(act), methods=["POST"]) for path, act in ACTIONS.items()),
+        *(Route(path, partial(_show, *view), methods=["GET"]) for path, view in VIEWS.items()),
+        *(Route(path, partial(_do, act), methods=["POST"]) for path, act in ACTIONS.items()),
         Route("/login", login, methods=["GET", "POST"]),
         Route("/logout", logout, methods=["POST"]),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
 
 
-def _viewer(template: str, title: str, view: View) -> Callable[[Request], Any]:
-    async def show(request: Request) -> Response:
-        door = door_of(request)
-        asked = PageRequest(request, dict(request.query_params))
-        try:
-            values = await door.memory.run(view, asked)
-        except AgentMemError as error:
-            return _sorry(request, error)
-        values |= {"title": title, "said_done": _note_of(request), "at": request.url.path}
-        answer: Response = await door.memory.run(_render, request, template, values, asked.partial)
-        return answer
-
-    return show
+async def _show(template: str, title: str, view: View, request: Request) -> Response:
+    door = door_of(request)
+    asked = PageRequest(request, dict(request.query_params))
+    try:
+        values = await door.memory.run(view, asked)
+    except AgentMemError as error:
+        return _sorry(request, error)
+    values |= {"title": title, "said_done": _note_of(request), "at": request.url.path}
+    return await door.memory.run(_render, request, template, values, asked.partial)
 
 
-def _doer(act: Action) -> Callable[[Request], Any]:
-    async def do(request: Request) -> Response:
-        door = door_of(request)
-        try:
-            asked = PageRequest(request, await _form(request))
-            where, note, carried = await door.memory.run(lambda: (*act(asked), asked.carried))
-        except AgentMemError as error:
-            return _sorry(request, error)
-        # What was done is signed, so that no link can put words on the page.
-        signature = door.tokens.signed("note", note)[:16]
-        query = urlencode({**carried, "note": note, "sign": signature})
-        return RedirectResponse(f"{where}?{query}", 303)
-
-    return do
+async def _do(act: Action, request: Request) -> Response:
+    door = door_of(request)
+    try:
+        asked = PageRequest(request, await _form(request))
+        where, note, carried = await door.memory.run(lambda: (*act(asked), asked.carried))
+    except AgentMemError as error:
+        return _sorry(request, error)
+    # What was done is signed, so that no link can put words on the page.
+    signature = door.tokens.signed("note", note)[:16]
+    query = urlencode({**carried, "note": note, "sign": signature})
+    return RedirectResponse(f"{where}?{query}", 303)
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -525,12 +519,9 @@ def ago(moment: datetime | None, now: datetime) -> Markup:
         return Markup("–")
     seconds = (now - moment).total_seconds()
     exact = moment.strftime("%Y-%m-%d %H:%M:%S UTC")
-    for limit, unit, name in ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h")):
-        if abs(seconds) < limit:
-            said = f"{abs(seconds) / unit:.0f} {name}"
-            break
-    else:
-        said = f"{abs(seconds) / 86_400:.0f} d"
+    units = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (math.inf, 86_400, "d"))
+    unit, name = next((unit, name) for limit, unit, name in units if abs(seconds) < limit)
+    said = f"{abs(seconds) / unit:.0f} {name}"
     said = f"{said} ago" if seconds >= 0 else f"in {said}"
     made = Markup('<time datetime="{}" title="{}">{}</time>')
     return made.format(moment.isoformat(), exact, said)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -124,14 +125,9 @@ class Proxy:
     def routes(self) -> list[Route]:
         """The routes of the provider, under `/v1`."""
         return [
-            Route(f"/v1{one.path}", self._endpoint(one), methods=list(one.methods)) for one in PATHS
+            Route(f"/v1{one.path}", partial(self._pass_on, one), methods=list(one.methods))
+            for one in PATHS
         ]
-
-    def _endpoint(self, path: Path) -> Callable[[Request], Any]:
-        async def answer(request: Request) -> Response:
-            return await self._pass_on(path, request)
-
-        return answer
 
     async def _pass_on(self, path: Path, request: Request) -> Response:
         door = door_of(request)
@@ -198,10 +194,8 @@ class Proxy:
 
     def _headers(self, path: Path, request: Request) -> list[tuple[bytes, bytes]]:
         """The client's own headers; its token is ours, and gives way to the provider's key."""
-        dropped = _OWN_HEADERS
         ours = door_of(request).auth and "x-agentmem-token" not in request.headers
-        if ours:
-            dropped = dropped | set(_KEYS)
+        dropped = _OWN_HEADERS | set(_KEYS if ours else ())
         kept = [
             (name, value)
             for name, value in request.headers.raw
@@ -250,11 +244,10 @@ def whose_call(request: Request, grant: Grant, named: Mapping[str, Any]) -> Scop
     `metadata.user_id`) mean somebody only where the token leaves it open.
     """
     said = {
-        name: request.headers.get(f"x-agentmem-{name.removesuffix('_id')}")
+        name: request.headers.get(f"x-agentmem-{name.removesuffix('_id')}") or None
         for name in Scope.__slots__
     }
-    asked = Scope(**{name: value or None for name, value in said.items()})
-    scope = grant.narrowed(asked)
+    scope = grant.narrowed(Scope(**said))
     if scope.user_id is None and grant.admin:
         identifier = named.get("safety_identifier")
         user = identifier if isinstance(identifier, str) and identifier else named_user(named)
@@ -289,8 +282,7 @@ class Located:
             mine = f'{{"role": "user", "content": {self.text[self.found.start : self.found.end]}}}'
             return f"{before}[{', '.join([*pair, mine])}]{after}"
         spans = {id(one.value): one for one in self.found.value.members}
-        kept = [spans[id(one)] for one in sent if id(one) in spans]
-        if len(kept) == len(self.found.value.members):
+        if sum(id(one) in spans for one in sent) == len(self.found.value.members):
             return self._inserted(sent, spans)
         parts = [
             self.text[spans[id(one)].start : spans[id(one)].end]

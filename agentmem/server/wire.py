@@ -24,6 +24,7 @@ from starlette.requests import Request
 from agentmem.agent.reading import ResultPage
 from agentmem.base.errors import InvalidInput, MalformedRequest
 from agentmem.base.types import Hit, Memory, Scope, memory_to_dict
+from agentmem.data import read_json as read_data
 from agentmem.inspector.json import snapshot_json, written_type
 from agentmem.living.consolidate import ConsolidationReport
 from agentmem.living.learn import Learned
@@ -254,57 +255,14 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
     """OpenAPI 3.1 of the operations, and of what every server has besides."""
     from agentmem import __version__
 
-    components: dict[str, Any] = {"Error": _ERROR}
+    document: dict[str, Any] = read_data("openapi.json")
+    document["info"]["version"] = __version__
     paths: dict[str, Any] = {}
     for one in operations:
-        paths.setdefault(one.path, {})[one.method.lower()] = _describe(one, components)
-    paths["/v1/export"] = {
-        "get": {
-            "operationId": "GetV1Export",
-            "summary": "What the caller sees, one JSON object a line.",
-            "responses": {
-                "200": {
-                    "description": "One object a line.",
-                    "content": {"application/x-ndjson": {}},
-                }
-            },
-        }
-    }
-    for path in ("/healthz", "/readyz"):
-        paths[path] = {
-            "get": {
-                "operationId": _title(path), "security": [], "summary": "Whether it answers.",
-                "responses": {"200": {"description": "It does."}},
-            }
-        }  # fmt: skip
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "agentmem",
-            "version": __version__,
-            "description": "A memory for agents. Whose it is, the token says.",
-        },
-        "servers": [{"url": "/"}],
-        "security": [{"token": []}],
-        "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
-    }
-
-
-_ERROR = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["type", "message", "remedy"],
-            "properties": {name: {"type": "string"} for name in ("type", "message", "remedy")},
-        }
-    },
-}
+        described = _describe(one, document["components"]["schemas"])
+        paths.setdefault(one.path, {})[one.method.lower()] = described
+    document["paths"] = paths | document["paths"]
+    return document
 
 
 def _describe(operation: Operation, components: dict[str, Any]) -> dict[str, Any]:

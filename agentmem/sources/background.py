@@ -26,14 +26,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, TypeVar
 
-from agentmem.base.checks import require_count, require_number, require_text
-from agentmem.base.errors import (
-    AgentMemError,
-    FileRefused,
-    FileUnreadable,
-    InvalidInput,
-    InvalidScope,
-)
+from agentmem.base.checks import require_count, require_instance, require_number, require_text
+from agentmem.base.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
 from agentmem.base.guards import retry_delay
 from agentmem.base.lazy import Lazy
 from agentmem.base.protocols import Clock
@@ -351,7 +345,7 @@ class Worker:
     def _reset(self) -> None:
         """Begin with nothing; also in a forked child, whose parent keeps the jobs it had."""
         self._process = os.getpid()
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()
         self._hurry = threading.Event()
         self._flushing = 0
         self._waiting = Waiting(capacity=self._capacity, worker=uuid.uuid4().hex)
@@ -391,7 +385,7 @@ class Worker:
         try:
             entry = QueuedJob(
                 kind=require_text(kind, "kind"),
-                scope=_require_scope(scope),
+                scope=require_instance(scope, Scope, "scope"),
                 key=require_text(key, "key"),
                 payload=dict(payload),
                 submitted_at=self._clock.now(),
@@ -401,9 +395,9 @@ class Worker:
         with self._lock():
             inside = self._thread is threading.current_thread()
             if self._stopping:
-                return self._refuse("the worker is closed")
+                return self.refuse("the worker is closed")
             if not self._waiting.add(entry, cause=self._running if inside else None):
-                return self._refuse("the queue is full")
+                return self.refuse("the queue is full")
             self._ensure_thread()
             self._changed.notify_all()
         return True
@@ -411,7 +405,9 @@ class Worker:
     def refuse(self, reason: str) -> bool:
         """Count work that could not even be submitted; always False."""
         with self._lock():
-            return self._refuse(reason)
+            self._dropped += 1
+            self._last_error = reason
+        return False
 
     def start(self) -> None:
         """Take up what an earlier process left in the store, without waiting for a `submit`."""
@@ -546,11 +542,6 @@ class Worker:
             self._reset()
         return self._changed
 
-    def _refuse(self, reason: str) -> bool:
-        self._dropped += 1
-        self._last_error = reason
-        return False
-
     def _ensure_thread(self) -> None:
         if not self._threaded or (self._thread is not None and self._thread.is_alive()):
             return
@@ -579,16 +570,14 @@ class Worker:
                     continue
                 self._changed.notify_all()
                 due = self._waiting.next_due(self._handlers)
-                woken = not self._stopping and self._changed.wait(self._nap_seconds(due))
+                left = IDLE_SECONDS if due is None else (due - self._clock.now()).total_seconds()
+                longest = LOOK_SECONDS if self._any_left else LONGEST_NAP_SECONDS
+                woken = not self._stopping and self._changed.wait(min(max(left, 0.01), longest))
                 stays = woken or self._waiting.entries or self._any_left or due is not None
                 if self._stopping or not stays:
                     self._thread = None  # the next submit starts another one
                     self._changed.notify_all()
                     return
-
-    def _nap_seconds(self, due: datetime | None) -> float:
-        left = IDLE_SECONDS if due is None else (due - self._clock.now()).total_seconds()
-        return min(max(left, 0.01), LOOK_SECONDS if self._any_left else LONGEST_NAP_SECONDS)
 
     def _is_busy(self, mark: int) -> bool:
         """Whether a job up to `mark` runs or could run now, or the store is to be asked."""
@@ -807,12 +796,6 @@ def describe(error: BaseException) -> str:
     """An error in one line of at most 300 characters that can be stored."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return text[:300].encode("utf-8", "replace").decode("utf-8")
-
-
-def _require_scope(scope: object) -> Scope:
-    if not isinstance(scope, Scope):
-        raise InvalidScope("scope", scope, "is not a Scope", remedy="Pass agentmem.Scope(...).")
-    return scope
 
 
 def _close_all() -> None:

@@ -24,12 +24,11 @@ import httpcore
 
 from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.errors import AgentMemError, FetchFailed, FetchRefused
+from agentmem.data import read_lists
 from agentmem.text.decode import charset_of, is_readable, media_type_of
 
 if TYPE_CHECKING:
     import httpx
-
-    from agentmem.sources.pages import Page
 
 
 AGENT = "agentmem"
@@ -64,7 +63,6 @@ class Fetched:
     content: bytes
     charset: str = ""
     redirects: tuple[str, ...] = ()
-    duration_ms: float = 0.0
 
     @property
     def text(self) -> str:
@@ -72,17 +70,6 @@ class Fetched:
         from agentmem.sources.pages import decode_page
 
         return decode_page(self.content, charset=self.charset)
-
-    @property
-    def page(self) -> Page:
-        """The readable text and the title, if it is HTML."""
-        from agentmem.sources.pages import to_markdown
-
-        return to_markdown(self.content, self.url, charset=self.charset)
-
-    @property
-    def title(self) -> str:
-        return self.page.title
 
 
 def fetch(
@@ -102,15 +89,13 @@ def fetch(
     """
 
     limits = limits or FetchLimits()
-    began = time.monotonic()
     dialer = Dialer(
-        deadline=began + limits.total_seconds,
+        deadline=time.monotonic() + limits.total_seconds,
         allow_private=allow_private,
         resolve=resolve or dialing_resolve,
         connect=connect or dialing_connect,
     )
-    found = _follow(require_text(url, "url"), dialer, limits, robots=robots)
-    return replace(found, duration_ms=round(1000 * (time.monotonic() - began), 3))
+    return _follow(require_text(url, "url"), dialer, limits, robots=robots)
 
 
 def _follow(url: str, dialer: Dialer, limits: FetchLimits, *, robots: bool) -> Fetched:
@@ -316,54 +301,20 @@ def _ssl_context() -> ssl.SSLContext:
 # ----------------------------------------------------------------------------
 # Which network addresses a fetch may go to: the public internet, unless more is allowed.
 #
-# The ranges are those of the IANA special-purpose address registries (RFC 6890
-# and what was added since), and the addresses where clouds keep credentials.
+# Which is which stands in `data/addresses.txt`.
 
 
 AddressClass = Literal["public", "private", "refused"]
 
-_RANGES: tuple[tuple[str, AddressClass, str], ...] = (
-    ("0.0.0.0/8", "refused", "this network"),
-    ("10.0.0.0/8", "private", "private network"),
-    ("100.100.100.200/32", "refused", "cloud metadata"),
-    ("100.64.0.0/10", "private", "carrier network"),
-    ("127.0.0.0/8", "private", "loopback"),
-    ("168.63.129.16/32", "refused", "cloud metadata"),
-    ("169.254.0.0/16", "refused", "link-local, cloud metadata"),
-    ("172.16.0.0/12", "private", "private network"),
-    ("192.0.0.0/24", "refused", "protocol assignments"),
-    ("192.0.2.0/24", "refused", "documentation"),
-    ("192.31.196.0/24", "refused", "protocol assignments"),
-    ("192.52.193.0/24", "refused", "protocol assignments"),
-    ("192.88.99.0/24", "refused", "6to4 relays"),
-    ("192.168.0.0/16", "private", "private network"),
-    ("192.175.48.0/24", "refused", "protocol assignments"),
-    ("198.18.0.0/15", "refused", "benchmarks"),
-    ("198.51.100.0/24", "refused", "documentation"),
-    ("203.0.113.0/24", "refused", "documentation"),
-    ("224.0.0.0/4", "refused", "multicast"),
-    ("240.0.0.0/4", "refused", "reserved, broadcast"),
-    ("0.0.0.0/0", "public", "internet"),
-    # Of IPv6 only 2000::/3 is the internet; these are its exceptions, and what may be allowed.
-    ("::1/128", "private", "loopback"),
-    ("fd00:ec2::/32", "refused", "cloud metadata"),
-    ("fc00::/7", "private", "private network"),
-    ("fe80::/10", "refused", "link-local"),
-    ("ff00::/8", "refused", "multicast"),
-    ("2001::/23", "refused", "protocol assignments, Teredo"),
-    ("2001:db8::/32", "refused", "documentation"),
-    ("2002::/16", "refused", "6to4"),
-    ("2620:4f:8000::/48", "refused", "protocol assignments"),
-    ("3fff::/20", "refused", "documentation"),
-    ("2000::/3", "public", "internet"),
-)
 _CARRIERS = (0xFFFF, 0x0064_FF9B << 64)
 """What stands before an IPv4 address in IPv6: mapped, NAT64."""
 
 
 @lru_cache(maxsize=1)
 def _networks() -> list[tuple[Any, AddressClass, str]]:
-    return [(ipaddress.ip_network(written), kind, name) for written, kind, name in _RANGES]
+    lists: Any = read_lists("addresses.txt")
+    ranges = [(kind, *line.split(" ", 1)) for kind, lines in lists.items() for line in lines]
+    return [(ipaddress.ip_network(written), kind, name) for kind, written, name in ranges]
 
 
 def classify(address: str | bytes) -> tuple[AddressClass, str]:
@@ -413,12 +364,7 @@ class Dialer(httpcore.NetworkBackend):
     """What httpcore connects through: checked addresses, one deadline for everything."""
 
     def __init__(
-        self,
-        *,
-        deadline: float,
-        allow_private: bool,
-        resolve: Resolve = dialing_resolve,
-        connect: Connect = dialing_connect,
+        self, *, deadline: float, allow_private: bool, resolve: Resolve, connect: Connect
     ) -> None:
         self._deadline = deadline
         self._allow_private = allow_private
@@ -441,14 +387,6 @@ class Dialer(httpcore.NetworkBackend):
             except (httpcore.ConnectError, httpcore.ConnectTimeout, OSError) as error:
                 last = error
         raise httpcore.ConnectError(str(last) or type(last).__name__)
-
-    def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore.NetworkStream:
-        raise FetchRefused(path, "it is a socket of this machine")
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(min(seconds, seconds_left(self._deadline)))
 
     def _checked(self, host: str, port: int) -> Sequence[str]:
         """The addresses of `host`; one that may not be reached refuses the name."""

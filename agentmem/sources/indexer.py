@@ -23,13 +23,7 @@ from agentmem.prompt.strip import strip
 from agentmem.search.intake import scope_of
 from agentmem.search.results import FolderReport, IndexingResult, IndexStatus, Progress
 from agentmem.sources.background import MESSAGES, PAGE, Worker, describe
-from agentmem.sources.files import (
-    LIMIT_BYTES,
-    document_of,
-    facts_of,
-    fetched_document,
-    index_path,
-)
+from agentmem.sources.files import LIMIT_BYTES, document_of, facts_of, fetched_document, index_path
 from agentmem.sources.pages import looks_like_html, one_line, to_markdown
 from agentmem.text.decode import sound, sound_values
 from agentmem.text.messages import is_question, is_result, require_message, text_of

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agentmem.base.errors import InvalidText, MissingExtra
+from agentmem.data import read_lists
 from agentmem.text.decode import charsets_of, decode, sound
 
 # ----------------------------------------------------------------------------
@@ -122,17 +123,10 @@ def words_in(text: str) -> str:
 HtmlElement = Any
 """An element of lxml, which has no types."""
 
-_ASIDE = frozenset(
-    "nav footer aside header form button select menu input textarea label option dialog".split()  # noqa: SIM905  # reads better
+_ASIDE, _BLOCKS, _UNSEEN = (
+    frozenset(" ".join(lines).split()) for lines in read_lists("page_tags.txt").values()
 )
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
-_BLOCKS = frozenset(
-    """
-    address article blockquote body center dd details div dl dt fieldset figcaption figure footer
-    form h1 h2 h3 h4 h5 h6 header hr html legend li main menu nav ol option p pre section summary
-    table tbody tfoot thead tr ul aside caption optgroup textarea
-    """.split()  # noqa: SIM905  # a list of words reads better than a column of strings
-)
 _CELLS = ("td", "th")
 
 
@@ -283,10 +277,6 @@ LEAST_TO_GUESS = 64
 MOST_ELEMENTS, DEEPEST = 20_000, 200
 LEAST_SHARE = 0.3
 """Of the page's plain text that the main text must hold; less means that it was missed."""
-_UNSEEN = (
-    "script", "style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas",
-    "audio", "video", "head", "datalist", "map",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,9 @@ from agentmem.sources.web.answer import (
     request_answer,
     write_disclaimer,
 )
-from agentmem.sources.web.chain import SearchChain
 from agentmem.sources.web.enhanced import enhanced_search
 from agentmem.sources.web.search import WebResult, read_results
+from agentmem.sources.web.services import SearchChain
 from agentmem.testing import ManualClock, ScriptedModel
 from agentmem.text.markdown import is_live, remove_live_markup
 from agentmem.tokens.encodings import estimate_tokens

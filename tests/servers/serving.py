@@ -13,8 +13,9 @@ class Serving:
 
     def __init__(self, app: Any) -> None:
         config = uvicorn.Config(
-            app, host="127.0.0.1", port=0, log_config=None, access_log=False, http="h11"
-        )
+            app, host="127.0.0.1", port=0, log_config=None, access_log=False, http="h11",
+            timeout_keep_alive=60,  # a busy machine lets a kept connection rest longer than usual
+        )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
 

@@ -21,7 +21,6 @@ from agentmem.base.errors import FetchRefused, InvalidInput
 from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.block import parse_context
-from agentmem.sources.web.chain import SearchChain
 from agentmem.sources.web.enhanced import (
     EnhancedSearchResult,
     ReadPage,
@@ -30,8 +29,7 @@ from agentmem.sources.web.enhanced import (
     read_safely,
     wrap_search,
 )
-from agentmem.sources.web.search import CallableSearch
-from agentmem.sources.web.searxng import SearXNG
+from agentmem.sources.web.services import CallableSearch, SearchChain, SearXNG
 from agentmem.testing import ScriptedModel
 from tests.servers.search import SearchServer
 

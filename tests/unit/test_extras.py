@@ -242,7 +242,7 @@ for name in ("gpt-4o", "gpt-4", "text-davinci-003", "claude-3-5-sonnet", "gemini
         ("agentmem.MemoryLogger", "litellm"),
         ("agentmem.sources.pages.to_markdown('<p>Hello</p>')", "web"),
         (
-            "asyncio.run(__import__('agentmem.sources.web.duckduckgo', fromlist=['x']).DuckDuckGo().search('ferries'))",
+            "asyncio.run(__import__('agentmem.sources.web.services', fromlist=['x']).DuckDuckGo().search('ferries'))",
             "web",
         ),
         (

@@ -13,6 +13,7 @@ import pytest
 from agentmem.base.errors import FetchFailed, FetchRefused, InvalidText
 from agentmem.sources import fetch as dialing
 from agentmem.sources.fetch import Fetched, FetchLimits, _unpacker, fetch
+from agentmem.sources.files import fetched_document
 from tests.servers.pages import CHARSET_TEXT, PAGE, PageServer
 
 QUICK = FetchLimits(total_seconds=0.3)
@@ -62,8 +63,9 @@ def test_a_page_comes_whole_with_its_type_and_title(server: PageServer) -> None:
     assert (found.status, found.media_type, found.charset) == (200, "text/html", "utf-8")
     assert found.content == PAGE.encode()
     assert found.url == server.url("/page")
-    assert found.title == "The harbour"
-    assert "permit" in found.page.text
+    document = fetched_document(found)
+    assert document.title == "The harbour"
+    assert "permit" in document.text
     (request,) = server.requests
     assert request.headers["User-Agent"].startswith("agentmem/")
     assert request.headers["Host"] == f"127.0.0.1:{server.port}"
@@ -159,7 +161,7 @@ def test_text_of_any_sort_is_taken(server: PageServer, name: str) -> None:
 def test_the_charset_is_found_whatever_the_labels_say(server: PageServer, query: str) -> None:
     found = get(server, f"/charset?{query}")
     assert CHARSET_TEXT in found.text
-    assert found.title == "Köln"
+    assert fetched_document(found).title == "Köln"
 
 
 def test_robots_txt_is_asked_on_request(server: PageServer) -> None:

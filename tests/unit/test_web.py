@@ -12,18 +12,20 @@ import pytest
 from agentmem.base.errors import InvalidInput, RateLimited, SearchFailed
 from agentmem.base.guards import BreakerSettings
 from agentmem.base.threads import retry_after_seconds
-from agentmem.sources.web.chain import SearchChain
-from agentmem.sources.web.duckduckgo import DuckDuckGo
 from agentmem.sources.web.search import (
-    CallableSearch,
     WebResult,
-    as_web,
     is_private_host,
     linkable,
     read_day,
     read_results,
 )
-from agentmem.sources.web.searxng import SearXNG
+from agentmem.sources.web.services import (
+    CallableSearch,
+    DuckDuckGo,
+    SearchChain,
+    SearXNG,
+    as_web,
+)
 from agentmem.testing import ManualClock
 from tests.servers.search import SearchServer
 

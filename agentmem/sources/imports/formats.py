@@ -10,15 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from functools import cache
+from typing import Any, Literal, TypeVar
 
 from agentmem.base.lazy import compile_late
 from agentmem.base.types import EMPTY, Origin
+from agentmem.data import read_lists
 from agentmem.text.decode import sound
 
+T = TypeVar("T")
 Foreign = Literal["mem0", "letta", "zep", "chatgpt", "claude"]
 
 _WRAPPINGS = 3
@@ -82,81 +85,59 @@ def message_of(text: str, role: str, **said: Any) -> Item:
     return item_of(text, kind="message", origin=origin, **said)
 
 
-_MACHINE = compile_late(
-    r"""\s*(?:
-    # "[This is an automated system message hidden from the user] …"
-    \[(?:this\ is\ an?\ automated|system\b|incoming\ message\ from\ agent|request\ interrupted
-        |scheduled|automated|note\ from\ system)
-    # "<system-reminder>…"
-    | <(?:system(?:[-_]reminder)?|command-(?:name|message|args)|local-command-\w+
-        |environment_details|task-notification|user-prompt-submit-hook)\b
-    | caveat:\ the\ messages\ below\ were\ generated
-    | this\ session\ is\ being\ continued\ from\ a\ previous\ conversation
-    | (?:original\ )?custom\ instructions\ no\ longer\ available
-    | (?:the\ following|here)\ is\ a\ (?:recursive\ )?summary\ of
-        \ (?:the\ )?(?:previous|prior|earlier)
-    | note:\ (?:prior|previous)\ messages\ (?:have\ been|were|are)\ hidden
-    # "Generate a concise, 5-word title for …", by which a program names the chat
-    | generate\ a\ (?:concise|short|brief)[^.\n]{0,40}\ title\b
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
+@cache
+def _machine() -> re.Pattern[str]:
+    openings = read_lists("machine_prompts.txt")["openings"]
+    return re.compile(rf"\s*(?:{'|'.join(openings)})", re.IGNORECASE)
 
 
 def is_machine_prompt(text: str) -> bool:
     """Whether a program wrote what stands in the user's place: a reminder, an event, a summary."""
-    return _MACHINE.match(text) is not None
+    return _machine().match(text) is not None
 
 
 def unpacked(value: Any) -> Any:
     """A value without the JSON text it is wrapped in: exports are sometimes written twice."""
-    for _ in range(_WRAPPINGS):
-        if not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"')):
-            break
-        try:
-            value = json.loads(value, parse_constant=lambda name: None)
-        except (ValueError, RecursionError):
-            break
+    try:
+        for _ in range(_WRAPPINGS):
+            if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
+                value = json.loads(value, parse_constant=lambda name: None)
+    except (ValueError, RecursionError):
+        pass
     return value
+
+
+def _first(value: Any, names: Sequence[str], read: Callable[[Any], T | None]) -> T | None:
+    """What `read` makes of the first of the named fields that has something for it."""
+    fields = map(value.get, names) if isinstance(value, Mapping) else ()
+    return next(filter(None, map(read, fields)), None)
 
 
 def text_in(value: Any, *names: str) -> str:
     """The first of the named fields that holds text with something in it."""
-    if isinstance(value, Mapping):
-        for name in names:
-            found = value.get(name)
-            if isinstance(found, str) and found.strip():
-                return sound(found)
-    return ""
+    found = _first(value, names, lambda one: one if isinstance(one, str) and one.strip() else None)
+    return sound(found) if found else ""
 
 
 def mapping_in(value: Any, name: str) -> Mapping[str, Any]:
     """A field that is an object, or an empty one."""
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found if isinstance(found, Mapping) else EMPTY
+    return _first(value, [name], lambda one: one if isinstance(one, Mapping) else None) or EMPTY
 
 
 def list_in(value: Any, *names: str) -> list[Any]:
     """The first of the named fields that is a list with something in it, also one written as
     JSON into a text."""
-    if isinstance(value, Mapping):
-        for name in names:
-            found = value.get(name)
-            if isinstance(found, str) and found.startswith("["):
-                found = unpacked(found)
-            if isinstance(found, list) and found:
-                return found
-    return []
+
+    def read(found: Any) -> list[Any] | None:
+        found = unpacked(found) if isinstance(found, str) and found.startswith("[") else found
+        return found if isinstance(found, list) else None
+
+    return _first(value, names, read) or []
 
 
 def moment_in(value: Any, *names: str) -> datetime | None:
     """The first of the named fields that is a moment: ISO 8601, or seconds since 1970."""
-    if isinstance(value, Mapping):
-        for name in names:
-            found = read_moment(value.get(name))
-            if found is not None:
-                return found
-    return None
+    return _first(value, names, read_moment)
 
 
 def read_moment(value: Any) -> datetime | None:
@@ -232,8 +213,6 @@ def detect_source(value: Any) -> Foreign | None:
     first = plain_item(first)
     if "conversations_memory" in first or {"docs", "prompt_template"} & set(first):
         return "claude"
-    if "fact" in first and not {"memory", "hash"} & set(first):
-        return "zep"
     if is_zep(first) or is_part(first):
         return "zep"
     chat = "role" in first and not {"memory", "hash", "payload"} & set(first)
@@ -244,14 +223,10 @@ def detect_source(value: Any) -> Foreign | None:
 
 def reader_of(source: Foreign) -> Callable[[Any], Items]:
     """What reads the exports of `source`."""
-    readers: dict[Foreign, Callable[[Any], Items]] = {
-        "mem0": read_mem0,
-        "letta": read_letta,
-        "zep": read_zep,
-        "chatgpt": read_chatgpt,
+    return {
+        "mem0": read_mem0, "letta": read_letta, "zep": read_zep, "chatgpt": read_chatgpt,
         "claude": read_claude,
-    }
-    return readers[source]
+    }[source]  # fmt: skip
 
 
 # ----------------------------------------------------------------------------
@@ -497,9 +472,7 @@ def _zep_edge(edge: Any, names: Mapping[str, str], current: Mapping[tuple[str, s
     began, ended = moment_in(edge, "valid_at"), _ended(edge)
     if began is not None and ended is not None and ended < began:
         began = None
-    ends = {
-        side: names.get(text_in(edge, f"{side}_node_uuid"), "") for side in ("source", "target")
-    }
+    ends = {one: names.get(text_in(edge, f"{one}_node_uuid"), "") for one in ("source", "target")}
     return item_of(
         text_in(edge, "fact", "content"),
         without="no fact",
@@ -713,12 +686,12 @@ def _letta_user_text(text: str) -> tuple[str, bool]:
 
 def _letta_sent(message: Mapping[str, Any]) -> str:
     """What an agent told the user by its `send_message` tool."""
-    said = []
-    for call in list_in(message, "tool_calls"):
-        function = mapping_in(call, "function") or (call if isinstance(call, Mapping) else {})
-        if text_in(function, "name") == "send_message":
-            given = function.get("arguments")
-            said.append(text_in(unpacked(given), "message"))
+    calls = [mapping_in(call, "function") or call for call in list_in(message, "tool_calls")]
+    said = [
+        text_in(unpacked(call.get("arguments")), "message")
+        for call in calls
+        if text_in(call, "name") == "send_message"
+    ]
     return "\n\n".join(part for part in said if part)
 
 

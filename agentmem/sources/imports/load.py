@@ -9,7 +9,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -114,11 +114,8 @@ def _read_zip(where: Path, file: IO[bytes], limit_bytes: int) -> Iterator[Any]:
                     # The size a zip states of itself may be a lie: what comes out is counted.
                     data = opened.read(left + 1)
                 if len(data) > left:
-                    raise FileRefused(
-                        where,
-                        f"unpacks to more than {limit_bytes:,} bytes",
-                        remedy="Raise limit_bytes.",
-                    )
+                    problem = f"unpacks to more than {limit_bytes:,} bytes"
+                    raise FileRefused(where, problem, remedy="Raise limit_bytes.")
                 left -= len(data)
                 yield parse(where, data)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
@@ -309,15 +306,13 @@ class _Loading:
 
     def _listen(self, fresh: Sequence[Memory]) -> None:
         """Let what users said about themselves in messages reach their profiles (P45)."""
-        own: dict[str, list[Memory]] = {}
-        for memory in fresh:
+        own = defaultdict[str, list[dict[str, Any]]](list)
+        for memory in sorted(fresh, key=lambda memory: memory.created_at):
             user = memory.scope.user_id
             mine = memory.kind == "message" and memory.speaker in ("", "user", user)
             if user is not None and mine and memory.origin == "user" and not memory.superseded_by:
-                own.setdefault(user, []).append(memory)
-        for user, memories in own.items():
-            memories.sort(key=lambda memory: memory.created_at)
-            said = [{"role": "user", "content": memory.text} for memory in memories]
+                own[user].append({"role": "user", "content": memory.text})
+        for user, said in own.items():
             self._memory.preferences.listen(said, user_id=user)
 
     def summary(self) -> ImportSummary:
@@ -349,18 +344,17 @@ class _Loading:
         return fresh
 
     def _known(self, memories: Sequence[Memory]) -> set[tuple[Scope, str, str]]:
-        found: set[tuple[Scope, str, str]] = set()
         statements = [memory for memory in memories if memory.kind != "message"]
         hashes = tuple({memory.content_hash for memory in statements})
-        if not hashes:
-            return found
         where = Compare(field="content_hash", operator="in", value=hashes)
-        for scope in {memory.scope for memory in statements}:
-            selection = Selection(reader=scope, where=where, superseded=True)
-            for memory in self._memory.store.scan(selection):
-                if memory.visibility == "private":
-                    found.add((memory.scope, memory.kind, memory.content_hash))
-        return found
+        return {
+            (memory.scope, memory.kind, memory.content_hash)
+            for scope in {memory.scope for memory in statements}
+            for memory in self._memory.store.scan(
+                Selection(reader=scope, where=where, superseded=True)
+            )
+            if memory.visibility == "private"
+        }
 
     def _memories(self, item: ExportedItem) -> list[_Made]:
         """What is remembered of one thing: one memory, or several of a long text."""
@@ -380,15 +374,13 @@ class _Loading:
                 for number, part in enumerate(parts)
             ]
         made = self._memory_of(item, text, scope)
-        versions = tuple(
-            Version(
-                memory=replace(made, text=strip(old), content_hash=content_hash(strip(old))),
-                replaced_at=at or made.created_at,
-            )
-            for old, at in item.earlier
-            if strip(old).strip()
-        )
-        return [(made, versions)]
+        earlier = [(strip(old), at or made.created_at) for old, at in item.earlier]
+        versions = [
+            Version(memory=replace(made, text=old, content_hash=content_hash(old)), replaced_at=at)
+            for old, at in earlier
+            if old.strip()
+        ]
+        return [(made, tuple(versions))]
 
     def _memory_of(
         self, item: ExportedItem, text: str, scope: Scope, *, part: int | None = None
@@ -445,12 +437,10 @@ def is_ours(path: str | os.PathLike[str]) -> bool:
 
 def _count_lines(path: str | os.PathLike[str]) -> tuple[int, int]:
     """How many memories a file of ours holds, and how many lines are no JSON."""
-    found = unreadable = 0
-    for value in read_export(path):
-        for line in value if isinstance(value, list) else [value]:
-            found += isinstance(line, Mapping) and "memory" in line
-            unreadable += not isinstance(line, Mapping)
-    return found, unreadable
+    values = [value if isinstance(value, list) else [value] for value in read_export(path)]
+    lines = [line for value in values for line in value]
+    objects = [line for line in lines if isinstance(line, Mapping)]
+    return sum("memory" in line for line in objects), len(lines) - len(objects)
 
 
 def import_ours(
@@ -478,11 +468,7 @@ def import_ours(
 
 
 def _import_ours(
-    memory: Profiled,
-    path: str | os.PathLike[str],
-    *,
-    scope: Scope | None,
-    dry_run: bool,
+    memory: Profiled, path: str | os.PathLike[str], *, scope: Scope | None, dry_run: bool
 ) -> ImportSummary:
     """What `export_jsonl` wrote; lines that cannot be read are left out and counted."""
     if dry_run:

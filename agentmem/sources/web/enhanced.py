@@ -42,8 +42,8 @@ from agentmem.sources.web.answer import (
     synthesize,
     write_disclaimer,
 )
-from agentmem.sources.web.chain import MOST_RESULTS, SearchChain, chain_of
-from agentmem.sources.web.search import CallableSearch, WebResult, linkable, read_day
+from agentmem.sources.web.search import WebResult, linkable, read_day
+from agentmem.sources.web.services import MOST_RESULTS, CallableSearch, SearchChain, chain_of
 from agentmem.text.clean import clean_line, show_quote
 from agentmem.tokens.encodings import estimate_tokens
 
@@ -105,11 +105,7 @@ async def _read(reader: PageReader, url: str, timeout_seconds: float) -> ReadPag
 
 
 def read_safely(
-    url: str,
-    *,
-    robots: bool = True,
-    allow_private: bool = False,
-    limits: FetchLimits | None = None,
+    url: str, *, robots: bool = True, allow_private: bool = False, limits: FetchLimits | None = None
 ) -> ReadPage:
     """The readable text of a page: HTML, PDF or plain.
 
@@ -398,17 +394,12 @@ class _Search:
         memory = self.memory
         if memory is None or not self.top_k:
             return
-        try:
-            async with asyncio.timeout(self.memory_seconds):
-                found = await in_thread(
-                    lambda: memory.search(self.query, top_k=self.top_k, **self.scope.whose),
-                    name="agentmem-search",
-                )
-        except TimeoutError:
-            self.problems.append(f"memory: no answer within {self.memory_seconds:g} seconds")
-        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
-            self.problems.append(f"memory: {type(error).__name__}: {error}")
-        else:
+        looking = in_thread(
+            lambda: memory.search(self.query, top_k=self.top_k, **self.scope.whose),
+            name="agentmem-search",
+        )
+        found = await self._within("memory", self.memory_seconds, looking)
+        if found is not None:
             self.hits = tuple(found[: self.top_k])
             self.problems += [f"memory: {problem}" for problem in found.degradations]
         await self._say("memory", f"{len(self.hits)} found")
@@ -416,17 +407,26 @@ class _Search:
     async def _find_on_the_web(self) -> None:
         if self.chain is None:
             return
-        try:
-            async with asyncio.timeout(self.web_seconds):
-                report = await self.chain.find(self.query, max_results=self.max_results)
-        except TimeoutError:
-            self.problems.append(f"web: no answer within {self.web_seconds:g} seconds")
-        except AgentMemError as error:
-            self.problems.append(f"web: {error.message}")
-        else:
+        looking = self.chain.find(self.query, max_results=self.max_results)
+        report = await self._within("web", self.web_seconds, looking)
+        if report is not None:
             self.results = report.results
             self.problems += [f"web: {problem}" for problem in report.problems]
         await self._say("web", f"{len(self.results)} found")
+
+    async def _within(self, side: str, seconds: float, work: Awaitable[T]) -> T | None:
+        """What one side finds in its time; that it fails is told and breaks nothing (P30)."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await work
+        except TimeoutError:
+            self.problems.append(f"{side}: no answer within {seconds:g} seconds")
+        except Exception as error:  # noqa: BLE001 - the other side still answers
+            problem = f"{type(error).__name__}: {error}"
+            if side == "web" and isinstance(error, AgentMemError):
+                problem = error.message
+            self.problems.append(f"{side}: {problem}")
+        return None
 
     # -- pages -----------------------------------------------------------------------------
 
