@@ -712,12 +712,12 @@ def test_a_copy_that_differs_is_refused(
 ) -> None:
     with SqliteStore(tmp_path / "a.db") as source:
         fill(source)
-        real = transfer._write
+        real = transfer._fill
 
-        def worse(target: Any, part: str, rows: Any, *rest: Any) -> None:
-            real(target, part, rows[1:] if part == "usage" else rows, *rest)
+        def worse(part: str, rows: Any, *rest: Any) -> None:
+            real(part, rows[1:] if part == "usage" else rows, *rest)
 
-        monkeypatch.setattr(transfer, "_write", worse)
+        monkeypatch.setattr(transfer, "_fill", worse)
         with pytest.raises(StoreError, match="usage"):
             transfer.copy_store(source, store.database)
 

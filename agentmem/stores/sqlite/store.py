@@ -47,7 +47,7 @@ from agentmem.stores.sqlite.opening import (
 from agentmem.stores.sqlite.pool import Database, MemoryDatabase
 from agentmem.stores.sqlite.schema import MIGRATIONS, Step
 from agentmem.stores.sqlite.upkeep import SqliteUpkeep, check_small, clean_files, write_copy
-from agentmem.stores.tables import OWNERS
+from agentmem.stores.tables import ANY, INDEX_FILES, OWNERS
 from agentmem.stores.values import Durability, Entry, Receipt, Restored, Source, check_entries
 from agentmem.stores.writing import note_source
 
@@ -185,8 +185,8 @@ def restore(backup: Path, path: Path) -> Restored:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             there = target.exists()
             with _held(target), new_file(target, replace=there) as temporary:
-                indexes = _copy(backup, temporary)
-                count = _checked(backup, temporary, indexes)
+                _copy(backup, temporary)
+                count = _checked(backup, temporary)
                 sync(temporary)
                 set_aside = _set_aside(target) if there else None
     except FileExistsError:
@@ -208,18 +208,17 @@ def _require_backup(backup: Path, target: Path) -> None:
         raise not_a_store(backup, "it is empty")
 
 
-def _copy(backup: Path, temporary: Path) -> list[str]:
-    """Copy a backup with its own log, without touching it; gives the names of its index files."""
+def _copy(backup: Path, temporary: Path) -> None:
+    """Copy a backup with its own log, without touching it."""
     logged = has_log(backup)
     uri = f"{backup.absolute().as_uri()}?mode=ro{'' if logged else '&immutable=1'}"
     with typed(str(backup)), contextlib.closing(connect_sqlite(uri)) as source:
         if logged:
             require_own_log(backup, source, connect_sqlite)
         write_copy(source, temporary)
-        return [str(name) for (name,) in source.execute("SELECT name FROM index_files")]
 
 
-def _checked(backup: Path, temporary: Path, indexes: Iterable[str]) -> int:
+def _checked(backup: Path, temporary: Path) -> int:
     """How many memories the copy has; refuses one with any damage.
 
     Its index files are not restored, so it forgets them.
@@ -228,8 +227,7 @@ def _checked(backup: Path, temporary: Path, indexes: Iterable[str]) -> int:
         with SqliteStore(temporary, checked_below_bytes=0) as store:
             report = store.upkeep.verify()
             if report.ok:
-                for name in indexes:
-                    store.feed.drop_index_file(name)
+                store._tables.write(lambda write: write.remove(INDEX_FILES, ANY))
     except StoreError as error:
         if not isinstance(error, StoreCorrupt):
             raise
