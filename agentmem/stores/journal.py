@@ -79,16 +79,15 @@ class StoredJournal(Generic[W]):
                 raise DuplicateRecord(revision.id)
             new = self._writes.add(write, revision.added)
             rows = self._change(write, scope, planned)
-            kept = [
-                *(item for _, _, item in planned),
-                *(added_item(e.memory) for e in revision.added),
-            ]
+            kept = [item for _, _, item in planned] + [added_item(e.memory) for e in revision.added]
             items: list[Row] = [
                 (row, None, "", write_json(item, "item"))
                 for row, item in zip((*rows, *new), kept, strict=True)
             ]
             items += self._relate(write, scope, revision.relations)
-            _keep_items(write, entry, items)
+            names = JOURNAL_ITEMS.columns[1:]
+            noted = [dict(zip(names, (entry, *item), strict=True)) for item in items]
+            write.add_all(JOURNAL_ITEMS, noted)
             write.log("update", rows)
             _forget_old(write, owner, revision.kind)
             if revision.mark:
@@ -222,13 +221,15 @@ class StoredJournal(Generic[W]):
         *,
         at: datetime,
     ) -> tuple[list[int], int, list[str]]:
-        plan = plan_undo({row: one.memory for row, one in found.items()}, known, scope)
-        for row, new in plan.changed.items():
+        gone, changed, left = plan_undo(
+            {row: one.memory for row, one in found.items()}, known, scope
+        )
+        for row, new in changed.items():
             self._write_fields(write, found[row], new)
-        write.log("update", list(plan.changed))
-        if plan.gone:
-            hide(self._writes, write, [found[row] for row in plan.gone], at)
-        return list(plan.gone), len(plan.changed), list(plan.left)
+        write.log("update", list(changed))
+        if gone:
+            hide(self._writes, write, [found[row] for row in gone], at)
+        return gone, len(changed), left
 
     def _write_fields(self, write: W, old: Found, new: Memory) -> None:
         """Store `new` in the place of `old`, which has the same text, owner and place."""
@@ -289,11 +290,6 @@ def _entries(read: TableReader, runs: Sequence[Row]) -> tuple[JournalEntry, ...]
         )
         for entry, run_id, owner, kind, created_at, undone_at, report, _ in runs
     )
-
-
-def _keep_items(write: TableWriter, entry: int, items: Sequence[Row]) -> None:
-    names = JOURNAL_ITEMS.columns[1:]
-    write.add_all(JOURNAL_ITEMS, [dict(zip(names, (entry, *i), strict=True)) for i in items])
 
 
 def _state_of(row: Row) -> Any:

@@ -302,21 +302,14 @@ def _memories(
             try:
                 found.update(read([row]))
             except StoreCorrupt as error:
-                missing.append(f"row {row}: {_reason(error)}")
+                reason = error.message.removeprefix("The store is damaged: ").rstrip(".")
+                missing.append(f"row {row}: {reason}")
                 said.add(row)
-    if known:
-        missing += _gone(store, [row for row in rows if row not in found and row not in said])
+    gone = [row for row in rows if row not in found and row not in said] if known else []
+    if gone:  # those that indexes know were not erased meanwhile
+        there = store.feed.index_rows(rows=gone).rows
+        missing += [f"row {int(row)}: it is gone" for row in there]
     return found
-
-
-def _gone(store: Store, rows: list[int]) -> list[str]:
-    """Those of `rows` that should be there; the others were erased meanwhile."""
-    there = store.feed.index_rows(rows=rows).rows if rows else ()
-    return [f"row {int(row)}: it is gone" for row in there]
-
-
-def _reason(error: StoreCorrupt) -> str:
-    return error.message.removeprefix("The store is damaged: ").rstrip(".")
 
 
 def _vectors(

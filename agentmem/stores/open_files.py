@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO, Protocol, TextIO
+from typing import BinaryIO, NamedTuple, Protocol, TextIO
 from weakref import WeakSet
 
 from agentmem.base.errors import AgentMemError, FileRefused, StoreError, StoreFull
@@ -48,12 +48,11 @@ class Holder(Protocol):
         """Begin anew in a forked child; `spoil` the file when a connection is still open."""
 
 
-class OpenStore:
+class OpenStore(NamedTuple):
     """A store's file that is open here."""
 
-    def __init__(self, path: Path, key: Key) -> None:
-        self.path = path
-        self.key = key
+    path: Path
+    key: Key
 
 
 _lock = threading.RLock()
@@ -138,7 +137,7 @@ def reading(path: Path, *, flags: int = 0) -> Iterator[BinaryIO]:
     require_not_open(path)
     file = open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags))  # noqa: SIM115
     try:
-        _require_free(path, os.fstat(file.fileno()))
+        _require_free(path, _key(os.fstat(file.fileno())))
         yield file
     finally:
         _let_go(file)
@@ -146,22 +145,18 @@ def reading(path: Path, *, flags: int = 0) -> Iterator[BinaryIO]:
 
 def require_not_open(path: Path) -> None:
     """Refuse a path where a file of a store stands that is open here; nothing is opened."""
-    try:
-        found = path.stat()
-    except OSError:
-        return
-    _require_free(path, found)
+    _require_free(path, key_of(path))
 
 
-def _require_free(path: Path, found: os.stat_result) -> None:
+def _require_free(path: Path, key: Key | None) -> None:
     with _lock:
-        store = _owner(_key(found))
-    if store is not None:
-        raise FileRefused(
-            path,
-            "belongs to a store that is open here",
-            remedy="Use upkeep.backup() or upkeep.export_jsonl() for a copy, or close it first.",
-        )
+        if key is None or _owner(key) is None:
+            return
+    raise FileRefused(
+        path,
+        "belongs to a store that is open here",
+        remedy="Use upkeep.backup() or upkeep.export_jsonl() for a copy, or close it first.",
+    )
 
 
 def _let_go(file: BinaryIO) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import ChangedMeanwhile, InvalidInput, InvalidScope
@@ -354,11 +355,6 @@ def is_as_added(memory: Memory, item: Item) -> bool:
     return bool(digest(_standing(memory)) == item[ADDED])
 
 
-def leads_to(memory: Memory, kept: Collection[str]) -> bool:
-    """Whether a memory stands beside one of `kept` among the values of a key."""
-    return memory.superseded_by in kept or memory.supersedes in kept
-
-
 def planned_changes(revision: Revision) -> list[tuple[Memory, Memory, Item]]:
     """The memories that a revision changes, as they are and are to be, and what is kept of each."""
     return [
@@ -368,17 +364,13 @@ def planned_changes(revision: Revision) -> list[tuple[Memory, Memory, Item]]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoPlan:
-    """What taking a revision back does to memories: rows to delete, rows to write, what stays."""
+def plan_undo(
+    found: Mapping[int, Memory], known: Mapping[int, Item], scope: Scope
+) -> tuple[list[int], dict[int, Memory], list[str]]:
+    """How memories, by row, become what they were before the items of a revision.
 
-    gone: tuple[int, ...]
-    changed: Mapping[int, Memory]
-    left: tuple[str, ...]
-
-
-def plan_undo(found: Mapping[int, Memory], known: Mapping[int, Item], scope: Scope) -> UndoPlan:
-    """How memories, by row, become what they were before the items of a revision."""
+    Gives the rows to delete, the rows to write, and what stays.
+    """
     added = {r: m for r, m in found.items() if ADDED in known[r] and m.deleted_at is None}
     gone = [r for r, m in added.items() if visible(m, scope) and is_as_added(m, known[r])]
     kept = frozenset(m.id for r, m in added.items() if r not in gone)
@@ -387,14 +379,15 @@ def plan_undo(found: Mapping[int, Memory], known: Mapping[int, Item], scope: Sco
     for row, memory in found.items():
         if ADDED in known[row]:
             continue
-        if not visible(memory, scope) or leads_to(memory, kept):
+        beside = memory.superseded_by in kept or memory.supersedes in kept
+        if beside or not visible(memory, scope):
             left.append(memory.id)
             continue
         new, since = restored(memory, known[row])
         left += [f"{memory.id} {name}" for name in since]
         if new != memory:
             changed[row] = new
-    return UndoPlan(gone=tuple(gone), changed=changed, left=tuple(left))
+    return gone, changed, left
 
 
 def plan_letting_go(
@@ -522,14 +515,13 @@ def _usage(written: Mapping[str, Any]) -> Usage:
 # Which traces are too old to keep, and which shared texts nothing needs any more.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(NamedTuple):
     """One stored trace or shared text: whose, from when, how large, and what it names."""
 
-    key: Any
+    key: int
     id: str
-    owner: Any
-    moment: Any
+    owner: int
+    moment: int
     mentions: frozenset[str]
     bytes: int
 
@@ -542,7 +534,7 @@ def too_old(
     rows: Sequence[Kept],
     *,
     keep: int | None = None,
-    before: Any = None,
+    before: int | None = None,
     most_bytes: int | None = None,
 ) -> list[Kept]:
     """What has to go of `rows`, which are given newest first.
@@ -557,7 +549,7 @@ def too_old(
     texts = {row.id: row for row in rows if row.is_text}
     needed: set[str] = set()
     gone: list[Kept] = []
-    of_owner: dict[Any, int] = {}
+    of_owner: Counter[int] = Counter()
     total = 0
     full = False
     for row in rows:
@@ -565,14 +557,10 @@ def too_old(
             continue
         fresh = (row.mentions & texts.keys()) - needed
         size = row.bytes + sum(texts[text_id].bytes for text_id in fresh)
-        place = of_owner[row.owner] = of_owner.get(row.owner, 0) + 1
-        over = most_bytes is not None and total > 0 and total + size > most_bytes
-        full = full or over
-        if (
-            full
-            or (keep is not None and place > keep)
-            or (before is not None and row.moment < before)
-        ):
+        of_owner[row.owner] += 1
+        full |= most_bytes is not None and total > 0 and total + size > most_bytes
+        many = keep is not None and of_owner[row.owner] > keep
+        if full or many or (before is not None and row.moment < before):
             gone.append(row)
             continue
         total += size

@@ -20,6 +20,7 @@ from agentmem.stores.tables import (
     LINKS,
     SETTINGS,
     SNAPSHOTS,
+    Found,
     Match,
     Reads,
     Row,
@@ -201,8 +202,8 @@ class StoredJobs(_Beside):
                     continue
                 _, owner, kind, dedupe, *_ = row
                 again = {"state": "waiting", "error": error, "ready_at": ready}
-                others = _waiting(write, owner, kind, dedupe) if dedupe else []
-                if any(other[0] != job_id for other in others):
+                same = {"owner": owner, "kind": kind, "dedupe": dedupe, "state": "waiting"}
+                if dedupe and any(other[0] != job_id for other in write.find(JOBS, same)):
                     again["dedupe"] = ""  # one of the same key waits by now: this goes on without
                 write.change(JOBS, row, **again)
 
@@ -250,10 +251,6 @@ def _add_job(
             return number
         for row in write.find(JOBS, same):
             return int(row[0])
-
-
-def _waiting(read: TableReader, owner: int, kind: str, dedupe: str) -> list[Row]:
-    return read.find(JOBS, {"owner": owner, "kind": kind, "dedupe": dedupe, "state": "waiting"})
 
 
 def job_counts(read: TableReader, scope: Scope | None = None) -> dict[str, int]:
@@ -379,10 +376,8 @@ class StoredLinks(Generic[R, W]):
         """The relations of one memory."""
 
         def apply(read: R) -> tuple[Link, ...]:
-            one = self._reading.by_ids(read, [memory_id]).get(memory_id)
-            if one is None or not visible(one.memory, scope):
-                raise RecordNotFound(memory_id)
-            return self._seen(read, scope, {}, "first = :row OR second = :row", row=one.row)
+            (one,) = _ends(self._reading.by_ids(read, [memory_id]), scope, memory_id)
+            return self._seen(read, scope, {}, "first = :row OR second = :row", row=one)
 
         return self._tables.read(apply)
 
@@ -424,11 +419,9 @@ class StoredLinks(Generic[R, W]):
         return found
 
     def _ends(self, write: W, scope: Scope, link: Link) -> tuple[int, int]:
-        found = self._holding.by_ids(write, [link.first_id, link.second_id])
-        for memory_id in (link.first_id, link.second_id):
-            if memory_id not in found or not visible(found[memory_id].memory, scope):
-                raise RecordNotFound(memory_id)
-        return found[link.first_id].row, found[link.second_id].row
+        ids = link.first_id, link.second_id
+        first, second = _ends(self._holding.by_ids(write, ids), scope, *ids)
+        return first, second
 
     def _seen(
         self, read: R, scope: Scope, match: Match, where: str = "", **values: Any
@@ -447,6 +440,14 @@ class StoredLinks(Generic[R, W]):
             for _, _, first, second, relation, created, note, settled in found
             if first in ends and second in ends
         )
+
+
+def _ends(found: Mapping[str, Found], scope: Scope, *ids: str) -> list[int]:
+    """The rows of these ids, if the reader may see them all."""
+    for memory_id in ids:
+        if memory_id not in found or not visible(found[memory_id].memory, scope):
+            raise RecordNotFound(memory_id)
+    return [found[memory_id].row for memory_id in ids]
 
 
 def find_link(write: TableWriter, family: str, ends: tuple[int, int], relation: str) -> Row | None:
@@ -510,8 +511,8 @@ class StoredSnapshots(_Beside):
     def put(self, snapshot: SnapshotRecord, /, *, shared: Sequence[SnapshotRecord] = ()) -> None:
         """Keep a trace, and those of its shared texts that are not there yet."""
         ids = [record.id for record in shared]
-        known = {row[0] for row in self._tables.read(lambda read: _ids(read, ids))} if ids else ()
-        new = [snapshot, *(record for record in shared if record.id not in known)]
+        known = self._tables.read(lambda r: r.ask("id", SNAPSHOTS, {"id": ids})) if ids else ()
+        new = [snapshot, *(record for record in shared if (record.id,) not in known)]
         written = [(record.scope, _values(record)) for record in new]
 
         def apply(write: TableWriter) -> None:
@@ -595,12 +596,9 @@ class StoredSnapshots(_Beside):
                 order="created_at DESC, snapshot DESC",
             )
             rows = [
-                Kept(
-                    key=key, id=record_id, owner=owner, moment=created,
-                    mentions=frozenset(mentioned(mentions)), bytes=size + len(str(mentions)),
-                )
-                for key, record_id, owner, created, mentions, size in found
-            ]  # fmt: skip
+                Kept(key, name, owner, at, frozenset(mentioned(named)), size + len(str(named)))
+                for key, name, owner, at, named, size in found
+            ]
             gone = too_old(rows, keep=keep, before=moment, most_bytes=most_bytes)
             write.remove(SNAPSHOTS, {"snapshot": [row.key for row in gone]})
             return sum(not row.is_text for row in gone)
@@ -623,10 +621,6 @@ class StoredSnapshots(_Beside):
         return self._tables.read(
             lambda read: tuple(_record(read, row) for row in read.find(SNAPSHOTS, match, last=True))
         )
-
-
-def _ids(read: TableReader, ids: Sequence[str]) -> list[Row]:
-    return read.ask("id", SNAPSHOTS, {"id": ids})
 
 
 def _values(record: SnapshotRecord) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:
 
 def seal(key: int, data: bytes) -> bytes:
     """`data` with a CRC of its key and content at the end, for tables read by the thousand."""
-    return data + zlib.crc32(data, _seed(key)).to_bytes(4, "little")
+    return data + zlib.crc32(data, (key ^ key >> 32) & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def opened(key: int, sealed: bytes) -> bytes:
@@ -107,10 +107,6 @@ def require_sealed(rows: Sequence[tuple[int, bytes]]) -> None:
                 raise corrupt(f"row {key} of an index table does not match its checksum")
     except TypeError:
         raise corrupt("a row of an index table is not a blob") from None
-
-
-def _seed(key: int) -> int:
-    return (key ^ key >> 32) & 0xFFFFFFFF
 
 
 def row_checksum(table: Table, stored: Row) -> int:

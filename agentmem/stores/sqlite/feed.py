@@ -100,14 +100,11 @@ class SqliteFeed(BaseFeed[Read, Write]):
         """Everything an index needs of all rows, of those after one, or of these."""
         everything = rows is None and after_row == 0 and limit is None
         with self._database.reading() as read:
-            if rows is None:
-                condition = "WHERE row > ? ORDER BY row LIMIT ?"
-                parameters = (after_row, -1 if limit is None else require_count(limit, "limit"))
-                found = read.connection.execute(select_sql(INDEXED, condition), parameters)
-            else:
-                condition = f"WHERE row IN {INTEGERS} ORDER BY row"
-                found = read.connection.execute(select_sql(INDEXED, condition), (integers(rows),))
-            stored = found.fetchall()
+            condition = "WHERE row > ? ORDER BY row LIMIT ?"
+            asked: Row = (after_row, -1 if limit is None else require_count(limit, "limit"))
+            if rows is not None:
+                condition, asked = f"WHERE row IN {INTEGERS} ORDER BY row", (integers(rows),)
+            stored = read.execute(select_sql(INDEXED, condition), asked)
             require_sealed(stored)
             if everything:
                 total = sum([row_checksum(INDEXED, row) for row in stored])
