@@ -405,7 +405,6 @@ class OpenFile:
         note_holder(self)
 
     def _start(self) -> None:
-        self._process = os.getpid()
         self._lock = threading.RLock()
         self._writing = threading.RLock()
         self._closed = False
@@ -433,8 +432,6 @@ class OpenFile:
             return self._ensure_ready(create=False)
 
     def _require_open(self) -> None:
-        if os.getpid() != self._process:
-            self.go_on_in_child()
         if self._closed:
             raise closed(str(self.path))
 
@@ -697,11 +694,11 @@ class OpenFile:
 
     def has_connections(self) -> bool:
         """Whether there is something to close."""
-        return (self._ready or bool(self._idle)) and os.getpid() == self._process
+        return self._ready or bool(self._idle)
 
     def close(self) -> None:
         """Close every connection; the last process to close moves the log into the file."""
-        if self._closed or os.getpid() != self._process:
+        if self._closed:
             return
         with self._writing, self._lock:
             self._closed = True
@@ -715,8 +712,6 @@ class OpenFile:
             close_quietly(self._idle.pop())
 
     def _roll_back(self, connection: Connection) -> None:
-        if os.getpid() != self._process:
-            return  # a child that was forked inside the block
         try:
             if in_transaction(connection):
                 connection.execute("ROLLBACK")

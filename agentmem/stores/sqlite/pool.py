@@ -39,10 +39,12 @@ class Database(OpenFile):
         self._require_open()
         with typed(self.name):
             connection, reusable = self.take_reader()
+            process = getpid()
             try:
                 yield connection
             finally:
-                self.give_back(connection, reusable)
+                if getpid() == process:  # else it is that of the parent of this child
+                    self.give_back(connection, reusable)
 
     def read(self, call: Callable[[Read], T], /) -> T:
         """What `call` gives of one consistent state."""
@@ -89,8 +91,6 @@ class Database(OpenFile):
 
     def give_back(self, connection: Connection, reusable: bool) -> None:
         """End what was read with a connection, and keep it for the next."""
-        if getpid() != self._process:
-            return  # a child that was forked inside the block: the connection is its parent's
         usable = True
         try:
             if in_transaction(connection):
@@ -157,6 +157,7 @@ class Database(OpenFile):
     def writing(self, *, wait_seconds: float | None = None) -> Iterator[Write]:
         """A transaction; committed and durable when the block ends, undone when it raises."""
         with self.alone(wait_seconds=wait_seconds) as connection:
+            process = getpid()
             try:
                 self._retrying(lambda: connection.execute("BEGIN IMMEDIATE"), wait_seconds)
                 written = _written_ledger(connection)
@@ -164,9 +165,12 @@ class Database(OpenFile):
                 parsed = last[1] if last is not None and last[0] == written else None
                 write = Write(connection, written, parsed=parsed, numbers=self._numbers)
                 yield write
+                if getpid() != process:
+                    raise StoreError("This process was forked inside a write; its parent goes on.")
                 self._end(write)
             except BaseException:
-                self._roll_back(connection)
+                if getpid() == process:
+                    self._roll_back(connection)
                 raise
 
     def _end(self, transaction: Write) -> None:
@@ -174,8 +178,6 @@ class Database(OpenFile):
             transaction.connection.execute("ROLLBACK")
             return
         written = transaction.finish()
-        if getpid() != self._process:
-            raise StoreError("This process was forked inside a write; its parent goes on with it.")
         transaction.connection.execute("COMMIT")
         self._require_in_place()
         self._last_ledger = (written, transaction.ledger)
@@ -186,13 +188,15 @@ class Database(OpenFile):
     def alone(self, *, wait_seconds: float | None = None) -> Iterator[Connection]:
         """The writing connection, which nobody else uses meanwhile; no transaction is begun."""
         self._take_turn(self.busy_seconds if wait_seconds is None else wait_seconds)
+        process = getpid()
         try:
             with typed(self.name):
                 connection = self._ready_writer()
                 self._require_in_place()
                 yield connection
         finally:
-            self._end_turn()
+            if getpid() == process:  # a child that was forked inside the block has other locks
+                self._end_turn()
 
     def _take_turn(self, wait: float) -> None:
         self._require_open()
@@ -204,9 +208,8 @@ class Database(OpenFile):
         self._writes += 1
 
     def _end_turn(self) -> None:
-        if getpid() == self._process:
-            self._writes -= 1
-            self._writing.release()
+        self._writes -= 1
+        self._writing.release()
 
     def _ready_writer(self) -> Connection:
         with self._lock:
@@ -253,7 +256,6 @@ class MemoryDatabase(Database):
 
     def go_on_in_child(self) -> None:
         """Keep the connection, which is a copy, and begin with locks that nobody holds."""
-        self._process = getpid()
         self._lock, self._writing = threading.RLock(), threading.RLock()
         self._given_back = threading.Condition(self._lock)
         if self._writer is not None:
