@@ -16,14 +16,17 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol, TextIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TextIO
 from weakref import WeakSet
 
 from agentmem.base.errors import AgentMemError, FileRefused, StoreError, StoreFull
+
+if TYPE_CHECKING:
+    from agentmem.stores.sqlite.opening import OpenFile
 
 LONGEST_WAIT_SECONDS = 2.0
 """So long a fork waits for the reads and writes that are under way."""
@@ -32,20 +35,6 @@ _BESIDE = ("-wal", "-shm", "-journal", "-mark")
 
 Key = tuple[int, int]
 """Device and inode: the file itself, whatever its names are."""
-Release = Callable[[], object]
-
-
-class Holder(Protocol):
-    """Who has a store's file open."""
-
-    def hold_writes(self, wait_seconds: float, /) -> Release | None:
-        """Wait until nobody writes; what this gives lets writes go on."""
-
-    def hold_all(self, wait_seconds: float, /) -> Release | None:
-        """Wait until nobody reads, and close every connection; the same."""
-
-    def go_on_in_child(self) -> None:
-        """Begin anew in a forked child; `spoil` the file when a connection is still open."""
 
 
 class OpenStore(NamedTuple):
@@ -60,7 +49,7 @@ _stores: list[OpenStore] = []
 _kept: list[BinaryIO] = []
 _spoiled: dict[Key, StoreError] = {}
 _leaked: list[object] = []
-_holders: WeakSet[Holder] = WeakSet()
+_holders: WeakSet[OpenFile] = WeakSet()
 
 
 def key_of(path: Path) -> Key | None:
@@ -71,7 +60,7 @@ def key_of(path: Path) -> Key | None:
         return None
 
 
-def note_holder(holder: Holder) -> None:
+def note_holder(holder: OpenFile) -> None:
     """Have `holder` asked before each fork, for as long as it lives."""
     with _lock:
         _holders.add(holder)
@@ -201,7 +190,7 @@ def _before_fork() -> None:
     _turn.acquire()
     _under_way.callback(_turn.release)
     deadline = time.monotonic() + LONGEST_WAIT_SECONDS
-    held: list[Holder] = []
+    held: list[OpenFile] = []
     while True:
         _lock.acquire()  # kept when nobody is left: no store is opened until the fork is over
         new = [holder for holder in _holders if holder not in held]
@@ -352,9 +341,9 @@ def _link(new: Path, path: Path) -> None:
         new.rename(path)
 
 
-def sync(path: Path) -> None:
+def sync(path: Path, flags: int = os.O_RDWR | NO_LINKS) -> None:
     """Make the content of a file that nobody has open survive a power cut."""
-    descriptor = os.open(path, os.O_RDWR | NO_LINKS)
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:
@@ -364,8 +353,4 @@ def sync(path: Path) -> None:
 def sync_folder(folder: Path) -> None:
     """Make a new name in `folder` survive a power cut, where the system can."""
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(folder, os.O_RDONLY)

@@ -423,7 +423,7 @@ class Write(Read, TableWriter):
         if not keys:
             return []
         these = f"WHERE {table.key} IN (SELECT value FROM json_each(?))"  # noqa: S608 # our own names
-        listed = (f"[{','.join([str(int(key)) for key in keys])}]",)
+        listed = (integers(keys),)
         found = self.execute(select_sql(table, these), listed)
         gone = [checked(table, row) for row in found]
         if gone:
@@ -452,9 +452,8 @@ class Write(Read, TableWriter):
             self._forget_old_changes(numbers[-1] - KEPT_CHANGES)
 
     def _forget_old_changes(self, last: int) -> None:
-        old = self.connection.execute(select_sql(CHANGES, "WHERE number <= ?"), (last,)).fetchall()
-        self.ledger.remove(CHANGES.name, [row_checksum(CHANGES, row) for row in old])
-        self.connection.execute("DELETE FROM changes WHERE number <= ?", (last,))
+        old = self.execute("SELECT seq FROM changes WHERE number <= ?", (last,))
+        self.delete(CHANGES, [seq for (seq,) in old])
 
     def seq(self) -> int:
         """The number of the last change, those of this transaction included."""

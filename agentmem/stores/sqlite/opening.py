@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from agentmem.base.errors import (
     FileRefused,
@@ -29,9 +29,9 @@ from agentmem.base.errors import (
     StoreReplaced,
     StoreTooNew,
 )
-from agentmem.stores import open_files as stores_open_files
 from agentmem.stores.open_files import (
     NO_LINKS,
+    Key,
     OpenStore,
     alone,
     is_open_here,
@@ -103,7 +103,10 @@ def inspect(path: Path, *, known_version: int) -> bool:
     if is_open_here(path):
         return True  # it was looked at when it was opened
     try:
-        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise not_a_store(path, "it is a folder")
+        if not stat.S_ISREG(mode):
             raise not_a_store(path, "it is a device or a pipe")  # reading it could take for ever
         with reading(path) as file:
             header = file.read(108)
@@ -111,8 +114,6 @@ def inspect(path: Path, *, known_version: int) -> bool:
         return True  # another thread opens it at this moment
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except IsADirectoryError:
-        raise not_a_store(path, "it is a folder") from None
     except PermissionError:
         raise StoreReadOnly(
             f"{path} cannot be read.", remedy="Check the permissions of the file."
@@ -362,10 +363,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 _LONGEST_WAIT_SECONDS = 0.02
 
 
-class Connect(Protocol):
-    """Opens the database at a URI such as `file:/a/b.db?mode=rw`."""
-
-    def __call__(self, uri: str, /) -> Connection: ...
+Connect = Callable[[str], Connection]
+"""Opens the database at a URI such as `file:/a/b.db?mode=rw`."""
 
 
 def connect_sqlite(uri: str) -> Connection:
@@ -418,7 +417,7 @@ class OpenFile:
         self._read_ledger: tuple[int, Ledger] | None = None
         self._numbers: Numbers = {}
         self._opened: OpenStore | None = None
-        self._log: stores_open_files.Key | None = None
+        self._log: Key | None = None
         self._given_back = threading.Condition(self._lock)
         self._readers: list[int] = []
         self._writes = 0
@@ -426,14 +425,13 @@ class OpenFile:
 
     def exists(self) -> bool:
         """Whether there is a store on the disk."""
-        self._require_open()
         with typed(self.name), self._lock:
             self._require_open()
             return self._ensure_ready(create=False)
 
     def _require_open(self) -> None:
         if self._closed:
-            raise closed(str(self.path))
+            raise closed(self.name)
 
     def _ensure_ready(self, *, create: bool) -> bool:
         """Open, check and migrate the file once; false when there is none and none was wanted."""

@@ -36,7 +36,6 @@ class Database(OpenFile):
 
     @contextmanager
     def _taken_reader(self) -> Iterator[Connection]:
-        self._require_open()
         with typed(self.name):
             connection, reusable = self.take_reader()
             process = getpid()
@@ -119,7 +118,6 @@ class Database(OpenFile):
         SQLite counts for each connection alone, so which one was asked is part
         of it: a forked child, with a connection of its own, begins anew.
         """
-        self._require_open()
         with typed(self.name), self._lock:
             self._require_open()
             if not self._ensure_ready(create=False):

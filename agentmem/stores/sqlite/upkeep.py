@@ -8,10 +8,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentmem.base.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreError
 from agentmem.base.types import Scope
@@ -91,8 +90,7 @@ def problems(read: Read) -> Iterator[str]:
     yield from _disagreements(read)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Damaged:
+class Damaged(NamedTuple):
     """A row that cannot be read, and why."""
 
     key: int
@@ -190,13 +188,13 @@ def _disagreements(read: Read) -> Iterator[str]:
     terms = each_row(read, INDEXED)
     term = next(terms, None)
     for row in each_row(read, MEMORIES):
-        key = row.key if isinstance(row, Damaged) else row[0]
+        key = row[0]
         keys.add(key)
-        while term is not None and _key_of(term) < key:
-            yield f"row {_key_of(term)} has terms and is not there"
+        while term is not None and term[0] < key:
+            yield f"row {term[0]} has terms and is not there"
             term = next(terms, None)
         own = None
-        if term is not None and _key_of(term) == key:
+        if term is not None and term[0] == key:
             own, term = term, next(terms, None)
         if isinstance(row, Damaged) or isinstance(own, Damaged):
             continue  # said before
@@ -209,17 +207,13 @@ def _disagreements(read: Read) -> Iterator[str]:
         if not tells_of(own[1][:-SEAL], row):
             yield f"the terms of row {key} belong to another state of it"
     while term is not None:
-        yield f"row {_key_of(term)} has terms and is not there"
+        yield f"row {term[0]} has terms and is not there"
         term = next(terms, None)
     yield from _stray_vectors(read, keys)
 
 
 def _readable(read: Read, table: Table) -> Iterator[Row]:
     return (row for row in each_row(read, table) if not isinstance(row, Damaged))
-
-
-def _key_of(row: Row | Damaged) -> int:
-    return row.key if isinstance(row, Damaged) else int(row[0])
 
 
 def _stray_vectors(read: Read, keys: set[int]) -> Iterator[str]:
