@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agentmem.sources.imports.load import ImportSummary
     from agentmem.sources.imports.load import Source as ImportSource
     from agentmem.stores.jsonl import ImportReport
-    from agentmem.stores.rules import JournalEntry, Undone
+    from agentmem.stores.journal import JournalEntry, Undone
 
     Signals = Sequence[Signal | tuple[str, str]]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.errors import DuplicateRecord, RecordNotFound
 from agentmem.base.types import Scope, visible
 from agentmem.prompt.snapshot import TEXT_PREFIX
-from agentmem.stores.rules import Kept, too_old
 from agentmem.stores.tables import (
     ARTIFACTS,
     JOBS,
@@ -641,3 +641,60 @@ def _record(read: TableReader, row: Row) -> SnapshotRecord:
         mentions=tuple(mentioned(mentions)),
         scope=read.owners([owner])[owner][1],
     )
+
+
+# ----------------------------------------------------------------------------
+# Which traces are too old to keep, and which shared texts nothing needs any more.
+
+
+class Kept(NamedTuple):
+    """One stored trace or shared text: whose, from when, how large, and what it names."""
+
+    key: int
+    id: str
+    owner: int
+    moment: int
+    mentions: frozenset[str]
+    bytes: int
+
+    @property
+    def is_text(self) -> bool:
+        return self.id.startswith(TEXT_PREFIX)
+
+
+def too_old(
+    rows: Sequence[Kept],
+    *,
+    keep: int | None = None,
+    before: int | None = None,
+    most_bytes: int | None = None,
+) -> list[Kept]:
+    """What has to go of `rows`, which are given newest first.
+
+    The newest trace is kept however large it is, unless it is older than
+    `before`. A text is counted with the newest trace that mentions it, and
+    goes with the last one.
+    """
+    for name, value in (("keep", keep), ("most_bytes", most_bytes)):
+        if value is not None:
+            require_count(value, name)
+    texts = {row.id: row for row in rows if row.is_text}
+    needed: set[str] = set()
+    gone: list[Kept] = []
+    of_owner: Counter[int] = Counter()
+    total = 0
+    full = False
+    for row in rows:
+        if row.is_text:
+            continue
+        fresh = (row.mentions & texts.keys()) - needed
+        size = row.bytes + sum(texts[text_id].bytes for text_id in fresh)
+        of_owner[row.owner] += 1
+        full |= most_bytes is not None and total > 0 and total + size > most_bytes
+        many = keep is not None and of_owner[row.owner] > keep
+        if full or many or (before is not None and row.moment < before):
+            gone.append(row)
+            continue
+        total += size
+        needed |= fresh
+    return [*gone, *(text for text_id, text in texts.items() if text_id not in needed)]

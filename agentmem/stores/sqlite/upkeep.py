@@ -7,7 +7,6 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +29,13 @@ from agentmem.stores.sqlite.connection import (
     vectors_tally,
 )
 from agentmem.stores.sqlite.memories import ERASE_PENDING, INTEGERS
-from agentmem.stores.sqlite.opening import beside, index_files, remove_bytes, require_our_schema
+from agentmem.stores.sqlite.opening import (
+    beside,
+    index_files,
+    remove_bytes,
+    require_our_schema,
+    size_of,
+)
 from agentmem.stores.sqlite.pool import Database
 from agentmem.stores.sqlite.schema import (
     CHANGES,
@@ -62,10 +67,7 @@ _ROW_MASK = (1 << EMBEDDER_SHIFT) - 1
 
 def check_small(database: Database, *, below_bytes: int) -> None:
     """Refuse a damaged store when it is opened, if it is small enough to look at all of it."""
-    try:
-        if database.path.stat().st_size > below_bytes:
-            return
-    except OSError:
+    if not 0 < size_of(database.path) <= below_bytes:
         return
     with database.reading() as read:
         for problem in problems(read):
@@ -294,11 +296,7 @@ class SqliteUpkeep(BaseUpkeep[Read, Write]):
             ((size,),) = read.execute("PRAGMA page_size")
             return int(pages * size)
         path = self._database.path
-        total = 0
-        for file in (path, beside(path, "-wal"), *index_files(path)):
-            with suppress(OSError):
-                total += file.stat().st_size
-        return total
+        return sum(map(size_of, (path, beside(path, "-wal"), *index_files(path))))
 
     def _covered(self, read: Read, embedder: int, scope: Scope | None) -> tuple[int, int]:
         whose = "" if scope is None else f"AND m.owner IN {INTEGERS}"
