@@ -33,7 +33,6 @@ from agentmem.stores.open_files import (
 )
 from agentmem.stores.sqlite import memories
 from agentmem.stores.sqlite.connection import Read, Write, typed
-from agentmem.stores.sqlite.feed import SqliteFeed
 from agentmem.stores.sqlite.opening import (
     Connect,
     beside,
@@ -46,7 +45,13 @@ from agentmem.stores.sqlite.opening import (
 )
 from agentmem.stores.sqlite.pool import Database, MemoryDatabase
 from agentmem.stores.sqlite.schema import MIGRATIONS, Step
-from agentmem.stores.sqlite.upkeep import SqliteUpkeep, check_small, clean_files, write_copy
+from agentmem.stores.sqlite.upkeep import (
+    SqliteFeed,
+    SqliteUpkeep,
+    check_small,
+    clean_files,
+    write_copy,
+)
 from agentmem.stores.tables import ANY, INDEX_FILES, OWNERS
 from agentmem.stores.values import Durability, Entry, Receipt, Restored, Source, check_entries
 from agentmem.stores.writing import note_source
@@ -126,6 +131,11 @@ class SqliteStore(BaseStore[Read, Write]):
             for source in sources:
                 note_source(write, source)
             return added
+
+    def close(self) -> None:
+        """Close the store; a second time does nothing."""
+        super().close()
+        memories.forget_read()  # what was read is kept no longer than the store
 
     def _cleaned(self, receipt: Receipt) -> Receipt:
         return replace(receipt, complete=clean_files(self._database))
