@@ -46,7 +46,7 @@ from agentmem.living.plans import (
     rank_survivor,
 )
 from agentmem.living.usage import co_cited
-from agentmem.stores.rules import JournalEntry, Relation, Revision, Undone
+from agentmem.stores.journal import JournalEntry, Relation, Revision, Undone
 from agentmem.stores.values import Link
 from agentmem.tokens.counter import tokenizer_for
 

@@ -53,7 +53,7 @@ from agentmem.living.plans import key_of, start_of
 from agentmem.living.settle import already_said, held_at, in_order, insert_fact
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import Maker, from_messages, prepare_all
-from agentmem.stores.rules import Relation, Revision
+from agentmem.stores.journal import Relation, Revision
 from agentmem.stores.values import LEARNED_FROM, Link
 from agentmem.text.messages import text_of
 from agentmem.text.regions import Span, cover

@@ -20,7 +20,8 @@ from agentmem.living.plans import OpenContradiction, Supersede, is_active, start
 from agentmem.living.settle import AT_ONCE, Settler
 from agentmem.search.intake import prepare
 from agentmem.stores.base import Store
-from agentmem.stores.rules import Family, Relation, Revision, what_is_same
+from agentmem.stores.journal import Family, Relation, Revision
+from agentmem.stores.rules import what_is_same
 from agentmem.stores.side import StoredLinks
 from agentmem.stores.values import ERASED, Entry, Link, Source
 

@@ -36,7 +36,7 @@ from agentmem.living.plans import (
 )
 from agentmem.search.intake import Maker, from_text, prepare_all
 from agentmem.search.retriever import Request
-from agentmem.stores.rules import Relation, Revision
+from agentmem.stores.journal import Relation, Revision
 from agentmem.stores.values import LEARNED_FROM, Link
 
 if TYPE_CHECKING:

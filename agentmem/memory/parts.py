@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from agentmem.sources.fetch import FetchLimits
     from agentmem.sources.imports.load import ImportSummary
     from agentmem.sources.imports.load import Source as ImportSource
+    from agentmem.stores.journal import JournalEntry, Undone
     from agentmem.stores.jsonl import ImportReport
-    from agentmem.stores.rules import JournalEntry, Undone
 
     Signals = Sequence[Signal | tuple[str, str]]
 

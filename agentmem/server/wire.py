@@ -37,7 +37,7 @@ from agentmem.memory.parts import Living, MemoryUpkeep, Sources
 from agentmem.prompt.snapshot import Snapshot
 from agentmem.search.results import AddResult, Memories, SearchResults
 from agentmem.server.http import read_json, say
-from agentmem.stores.rules import JournalEntry, Undone
+from agentmem.stores.journal import JournalEntry, Undone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

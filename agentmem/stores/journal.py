@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from agentmem.base.checks import require_count, require_text
-from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord, RecordNotFound
-from agentmem.base.types import Memory, Scope, visible
-from agentmem.stores.rules import (
-    ADDED,
-    KEPT_RUNS,
-    Item,
-    JournalEntry,
-    Relation,
-    Revision,
-    Undone,
-    added_item,
-    digest,
-    link_state,
-    plan_letting_go,
-    plan_relation,
-    plan_undo,
-    planned_changes,
-    require_revision,
-    revised,
+from agentmem.base.errors import (
+    AlreadyUndone,
+    ChangedMeanwhile,
+    DuplicateRecord,
+    InvalidInput,
+    InvalidScope,
+    RecordNotFound,
+)
+from agentmem.base.types import (
+    EMPTY,
+    Memory,
+    Scope,
+    Usage,
+    memory_to_fields,
+    require_instant,
+    visible,
 )
 from agentmem.stores.side import find_link, get_value, link_values, newest, set_value
 from agentmem.stores.tables import (
@@ -42,10 +41,333 @@ from agentmem.stores.tables import (
     TableWriter,
     Writes,
 )
-from agentmem.stores.values import from_microseconds, to_microseconds, write_json
+from agentmem.stores.values import (
+    NO_SCOPE,
+    Entry,
+    Link,
+    check_entries,
+    from_microseconds,
+    memory_from_fields,
+    to_microseconds,
+    write_json,
+)
 from agentmem.stores.writing import hide, refuse_circles
 
 W = TypeVar("W", bound=TableWriter)
+
+# ----------------------------------------------------------------------------
+# Many small changes as one step that can be taken back: what is kept of it, how it is undone.
+#
+# A revision adds memories, changes fields of those that are there, and relations
+# between them; it removes no memory and touches no text. For every field it
+# changes, the journal keeps what the field was, and a digest of what it became.
+# Undoing puts back each field that still is what the revision made it, and
+# leaves alone what somebody changed since; counts of use go back by what the
+# revision added to them. What it added is deleted as `delete` does it, unless
+# its words or its place among the values of a key were changed since; then what
+# led up to it stays as well, so that a key keeps one value at a time.
+
+
+Family = Literal["link", "contradiction"]
+REVISED = (
+    "summary", "compressed", "index", "importance", "valid_from", "valid_to", "supersedes",
+    "superseded_by",
+)  # fmt: skip
+"""The fields a revision may change, beside metadata and usage."""
+_COUNTS = ("retrieved", "cited", "ignored")
+KEPT_RUNS = 100
+"""Of one owner and kind; older ones can no longer be undone."""
+ADDED = "added"
+"""Where an item tells of a memory that was not there before."""
+Item = dict[str, Any]
+"""What the journal keeps of one memory or one relation, as JSON values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A link or contradiction as it is to be; `replaces` is what stands there now, if anything."""
+
+    family: Family
+    link: Link
+    replaces: Link | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """Changes that are made together: memories as they were read and as they are to be.
+
+    `added` are new memories, as they are once all is done. `mark` names a
+    setting that gets the store's sequence number after the change. `report` is
+    kept in the journal; it must hold no text of a memory.
+    """
+
+    id: str
+    kind: str
+    before: tuple[Memory, ...] = ()
+    after: tuple[Memory, ...] = ()
+    added: tuple[Entry, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    mark: str = ""
+    report: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+    def __post_init__(self) -> None:
+        for name in ("id", "kind", "mark"):
+            require_text(getattr(self, name), name)
+        if [m.id for m in self.before] != [m.id for m in self.after]:
+            raise InvalidInput("after", len(self.after), "are not the memories of `before`")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """A revision that was applied; `undone_at` when it was taken back."""
+
+    id: str
+    kind: str
+    created_at: datetime
+    report: Mapping[str, Any]
+    scope: Scope = NO_SCOPE
+    undone_at: datetime | None = None
+    items: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What taking a revision back did. `left` names what somebody changed since, and stays.
+
+    `removed` counts the memories it had added, which are deleted now.
+    """
+
+    id: str
+    restored: int
+    relations: int
+    removed: int = 0
+    left: tuple[str, ...] = ()
+
+
+def changed_fields(before: Memory, after: Memory) -> Item:
+    """What the journal keeps of a memory that becomes `after`; empty when nothing differs."""
+    kept: dict[str, Any] = {name: getattr(before, name) for name in REVISED}
+    if replace(after, **kept, metadata=before.metadata, usage=before.usage) != before:
+        raise InvalidInput(
+            "after", after.id, "differs in a field that a revision cannot change",
+            remedy=f"Change only {', '.join(REVISED)}, metadata and usage.",
+        )  # fmt: skip
+    old, new = memory_to_fields(before), memory_to_fields(after)
+    item: Item = {}
+    fields = {n: [old[n], digest(new[n])] for n in REVISED if old[n] != new[n]}
+    if fields:
+        item["fields"] = fields
+    had, has = old["metadata"], new["metadata"]
+    keys = {
+        key: [key in had, had.get(key), _digest_of(has, key)]
+        for key in sorted({*had, *has})
+        if _digest_of(had, key) != _digest_of(has, key)
+    }
+    if keys:
+        item["metadata"] = keys
+    if before.usage != after.usage:
+        item["usage"] = [old["usage"], new["usage"]]
+    return item
+
+
+def revised(current: Memory, before: Memory, after: Memory, item: Item) -> Memory:
+    """`current` with the changes from `before` to `after`.
+
+    `ChangedMeanwhile` when a field to be changed is not what it was in
+    `before`. Use that was counted meanwhile is kept.
+    """
+    now = memory_to_fields(current)
+    old = memory_to_fields(before)
+    same = all(now[name] == old[name] for name in item.get("fields", ())) and all(
+        _digest_of(now["metadata"], key) == _digest_of(old["metadata"], key)
+        for key in item.get("metadata", ())
+    )
+    if not same or current.deleted_at != before.deleted_at:
+        raise ChangedMeanwhile(current.id)
+    metadata = dict(current.metadata)
+    for key in item.get("metadata", ()):
+        metadata.pop(key, None)
+        if key in after.metadata:
+            metadata[key] = after.metadata[key]
+    changes: dict[str, Any] = {name: getattr(after, name) for name in item.get("fields", ())}
+    if "metadata" in item:
+        changes["metadata"] = metadata
+    if "usage" in item:
+        changes["usage"] = _moved(current.usage, before.usage, after.usage)
+    return replace(current, **changes)
+
+
+def restored(current: Memory, item: Item) -> tuple[Memory, tuple[str, ...]]:
+    """`current` as it was before the revision, and the names of what somebody changed since."""
+    now = memory_to_fields(current)
+    left: list[str] = []
+    fields: dict[str, Any] = {}
+    for name, (before, after) in item.get("fields", {}).items():
+        if digest(now[name]) == after:
+            fields[name] = before
+        else:
+            left.append(name)
+    metadata = dict(now["metadata"])
+    for key, (had, before, after) in item.get("metadata", {}).items():
+        if _digest_of(now["metadata"], key) != after:
+            left.append(f"metadata.{key}")
+            continue
+        metadata.pop(key, None)
+        if had:
+            metadata[key] = before
+    made = memory_from_fields({**now, **fields, "metadata": metadata})
+    if "usage" in item:
+        before, after = (_usage(written) for written in item["usage"])
+        made = replace(made, usage=_moved(current.usage, after, before))
+    return made, tuple(left)
+
+
+def added_item(memory: Memory) -> Item:
+    """What the journal keeps of a memory that a revision added; none of its words."""
+    return {ADDED: digest(_standing(memory))}
+
+
+def is_as_added(memory: Memory, item: Item) -> bool:
+    """Whether an added memory still says what it said, in the place where it was put."""
+    return bool(digest(_standing(memory)) == item[ADDED])
+
+
+def plan_undo(
+    found: Mapping[int, Memory], known: Mapping[int, Item], scope: Scope
+) -> tuple[list[int], dict[int, Memory], list[str]]:
+    """How memories, by row, become what they were before the items of a revision.
+
+    Gives the rows to delete, the rows to write, and what stays.
+    """
+    added = {r: m for r, m in found.items() if ADDED in known[r] and m.deleted_at is None}
+    gone = [r for r, m in added.items() if visible(m, scope) and is_as_added(m, known[r])]
+    kept = frozenset(m.id for r, m in added.items() if r not in gone)
+    left = sorted(kept)
+    changed: dict[int, Memory] = {}
+    for row, memory in found.items():
+        if ADDED in known[row]:
+            continue
+        beside = memory.superseded_by in kept or memory.supersedes in kept
+        if beside or not visible(memory, scope):
+            left.append(memory.id)
+            continue
+        new, since = restored(memory, known[row])
+        left += [f"{memory.id} {name}" for name in since]
+        if new != memory:
+            changed[row] = new
+    return gone, changed, left
+
+
+def plan_letting_go(
+    found: Mapping[int, Memory],
+    known: Mapping[int, Item],
+    said: Sequence[tuple[int, int, Item]],
+    scope: Scope,
+) -> tuple[dict[int, Memory], list[int]]:
+    """How memories that were added stop standing for others, by what later runs noted of both.
+
+    `said` is what they noted of rows, the latest first, each with its number; gives the rows that
+    change and the numbers of what was taken back. What was changed otherwise stays as it is.
+    """
+    changed: dict[int, Memory] = {}
+    done: list[int] = []
+    for row, memory in found.items():
+        if ADDED not in known.get(row, {}) or not visible(memory, scope):
+            continue
+        own = [(n, i) for n, at, i in said if at == row and _fields_of(i) == {"supersedes"}]
+        was = memory
+        for _, item in own:
+            was = restored(was, item)[0]
+        if memory.deleted_at is not None or not is_as_added(was, known[row]):
+            continue
+        done += [number for number, _ in own]
+        if was != memory:
+            changed[row] = was
+        for number, at, item in said:
+            after = item.get("fields", {}).get("superseded_by", (None, None))[1]
+            if after == digest(memory.id) and visible(found[at], scope):
+                changed[at] = restored(changed.get(at, found[at]), item)[0]
+                done.append(number)
+    return changed, done
+
+
+def _fields_of(item: Item) -> set[str]:
+    return set(item["fields"]) if set(item) == {"fields"} else set()
+
+
+def plan_relation(relation: Relation, there: Any) -> tuple[Literal["add", "keep", "change"], str]:
+    """What becomes of a relation that is in the state `there` (None if it is not), and its item."""
+    link = relation.link
+    item = {
+        "relation": link.relation,
+        "before": link_state(relation.replaces),
+        "after": digest(link_state(link)),
+    }
+    written = write_json(item, "item")
+    if relation.replaces is None:
+        return ("add", written) if there is None else ("keep", "")  # somebody else found it too
+    if there != link_state(relation.replaces):
+        raise ChangedMeanwhile(link.first_id)
+    return "change", written
+
+
+def _standing(memory: Memory) -> list[str | None]:
+    return [memory.text, memory.supersedes, memory.superseded_by]
+
+
+def digest(value: Any) -> str:
+    """A short name for a JSON value that tells it from others without saying it."""
+    written = write_json(value, "value") if isinstance(value, dict | list) else repr(value)
+    return hashlib.blake2b(written.encode("utf-8"), digest_size=12).hexdigest()
+
+
+def link_state(link: Link | None) -> Any:
+    """What of a relation can change, as JSON values."""
+    if link is None:
+        return None
+    settled = None if link.settled_at is None else link.settled_at.isoformat()
+    return [link.note, settled]
+
+
+def require_revision(scope: Scope, revision: Revision, at: datetime) -> None:
+    """Refuse what no store could apply."""
+    require_instant(at, "at")
+    if not revision.id:
+        raise InvalidInput("id", revision.id, "is empty", remedy="Give the revision an id.")
+    check_entries(revision.added)
+    for entry in revision.added:
+        if not visible(entry.memory, scope):
+            raise InvalidScope(
+                "added", entry.memory.scope, "is not the scope of the revision",
+                remedy="Add memories that their writer may see.",
+            )  # fmt: skip
+
+
+def _digest_of(metadata: Mapping[str, Any], key: str) -> str | None:
+    return digest([metadata[key]]) if key in metadata else None
+
+
+def _moved(current: Usage, start: Usage, end: Usage) -> Usage:
+    """`current` with what lies between `start` and `end` added; never below zero."""
+    counts = {
+        name: max(0, getattr(current, name) + getattr(end, name) - getattr(start, name))
+        for name in _COUNTS
+    }
+    unused_since = current.last_used_at == start.last_used_at
+    last = end.last_used_at if unused_since else current.last_used_at
+    return Usage(**counts, last_used_at=last)
+
+
+def _usage(written: Mapping[str, Any]) -> Usage:
+    last = written["last_used_at"]
+    return Usage(
+        **{name: written[name] for name in _COUNTS},
+        last_used_at=None if last is None else datetime.fromisoformat(last),
+    )
+
+
+# ----------------------------------------------------------------------------
+# What is kept of it in a store.
 
 
 class StoredJournal(Generic[W]):
@@ -61,7 +383,11 @@ class StoredJournal(Generic[W]):
         require_revision(scope, revision, at)
         moment = to_microseconds(at, "at")
         report = write_json(revision.report, "report")
-        planned = planned_changes(revision)
+        planned = [
+            (before, after, item)
+            for before, after in zip(revision.before, revision.after, strict=True)
+            if (item := changed_fields(before, after))
+        ]
 
         def change(write: W) -> int:
             owner = write.owner_number(("private", scope))
@@ -79,10 +405,7 @@ class StoredJournal(Generic[W]):
                 raise DuplicateRecord(revision.id)
             new = self._writes.add(write, revision.added)
             rows = self._change(write, scope, planned)
-            kept = [
-                *(item for _, _, item in planned),
-                *(added_item(e.memory) for e in revision.added),
-            ]
+            kept = [item for _, _, item in planned] + [added_item(e.memory) for e in revision.added]
             items: list[Row] = [
                 (row, None, "", write_json(item, "item"))
                 for row, item in zip((*rows, *new), kept, strict=True)
@@ -222,13 +545,15 @@ class StoredJournal(Generic[W]):
         *,
         at: datetime,
     ) -> tuple[list[int], int, list[str]]:
-        plan = plan_undo({row: one.memory for row, one in found.items()}, known, scope)
-        for row, new in plan.changed.items():
+        gone, changed, left = plan_undo(
+            {row: one.memory for row, one in found.items()}, known, scope
+        )
+        for row, new in changed.items():
             self._write_fields(write, found[row], new)
-        write.log("update", list(plan.changed))
-        if plan.gone:
-            hide(self._writes, write, [found[row] for row in plan.gone], at)
-        return list(plan.gone), len(plan.changed), list(plan.left)
+        write.log("update", list(changed))
+        if gone:
+            hide(self._writes, write, [found[row] for row in gone], at)
+        return gone, len(changed), left
 
     def _write_fields(self, write: W, old: Found, new: Memory) -> None:
         """Store `new` in the place of `old`, which has the same text, owner and place."""

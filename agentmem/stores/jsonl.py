@@ -13,9 +13,10 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,11 +109,9 @@ def import_jsonl(
     """
     source = Path(require_path(path))
     bad: list[BadLine] = []
-    owners: set[Scope] = set()
     try:
-        for _, line in _read(source, bad):
-            if isinstance(line, _Line):
-                owners.add(scope or line.memory.scope)
+        memories = (line.memory for line in _read(source, bad) if isinstance(line, Entry))
+        owners = {scope or memory.scope for memory in memories}
     except OSError as error:
         raise StoreError(
             f"{source} cannot be read ({error.strerror}).", remedy="Check the path."
@@ -127,13 +126,6 @@ def import_jsonl(
         same_content=intake.same_content,
         bad_lines=tuple(bad),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    memory: Memory
-    versions: tuple[Version, ...]
-    vectors: tuple[tuple[EmbedderId, bytes], ...]
 
 
 class _Intake:
@@ -156,61 +148,45 @@ class _Intake:
         self._ids: set[str] = set()
         self._contents: set[bytes] = set()
         for owner in owners:
-            for memory in store.scan(
-                Selection(reader=owner, deleted=True, superseded=True, forgotten=True)
-            ):
-                if memory.deleted_at is None:
-                    self._contents.add(_content(memory))
+            every = Selection(reader=owner, deleted=True, superseded=True, forgotten=True)
+            kept = (memory for memory in store.scan(every) if memory.deleted_at is None)
+            self._contents.update(map(_content, kept))
         self._store = store
 
     def sources(self, path: Path) -> Iterator[Source]:
-        for _, line in _read(path, []):
+        owner: dict[str, Any] = {"scope": self._scope, "visibility": "private"}
+        for line in _read(path, []):
             if isinstance(line, Source):
-                if self._scope is None:
-                    yield line
-                else:
-                    yield replace(line, scope=self._scope, visibility="private")
+                yield line if self._scope is None else replace(line, **owner)
 
     def batches(self, path: Path) -> Iterator[list[Entry]]:
-        batch: list[_Line] = []
-        for _, line in _read(path, []):
-            if isinstance(line, _Line):
-                batch.append(self._owned(line))
-                if len(batch) == _BATCH:
-                    yield self._entries(batch)
-                    batch = []
-        yield self._entries(batch)
+        lines = (self._owned(line) for line in _read(path, []) if isinstance(line, Entry))
+        while batch := list(islice(lines, _BATCH)):
+            yield self._entries(batch)
 
-    def _owned(self, line: _Line) -> _Line:
+    def _owned(self, line: Entry) -> Entry:
         if self._scope is None:
             return line
-        versions = tuple(
-            replace(v, memory=_given_to(self._scope, v.memory, own_words=self._own_words))
-            for v in line.versions
-        )
-        memory = _given_to(self._scope, line.memory, own_words=self._own_words)
-        return _Line(memory=memory, versions=versions, vectors=line.vectors)
+        given = partial(_given_to, self._scope, own_words=self._own_words)
+        versions = tuple(replace(v, memory=given(v.memory)) for v in line.versions)
+        return replace(line, memory=given(line.memory), versions=versions)
 
-    def _entries(self, batch: list[_Line]) -> list[Entry]:
+    def _entries(self, batch: list[Entry]) -> list[Entry]:
         entries = []
         self._ids |= self._store.feed.taken([line.memory.id for line in batch])
         for line in batch:
-            content = _content(line.memory)
-            if line.memory.id in self._ids:
+            memory = line.memory
+            if memory.id in self._ids:
                 self.same_id += 1
-            elif line.memory.content_hash and content in self._contents:
+            elif memory.content_hash and _content(memory) in self._contents:
                 self.same_content += 1
             else:
-                self._ids.add(line.memory.id)
+                self._ids.add(memory.id)
                 # Twice the same within one file was twice the same in the store it came from.
-                made = self._analyse(line.memory)
+                made = self._analyse(memory)
+                vectors = line.vectors or made.vectors
                 entries.append(
-                    replace(
-                        made,
-                        memory=line.memory,
-                        versions=line.versions,
-                        vectors=line.vectors or made.vectors,
-                    )
+                    replace(made, memory=memory, versions=line.versions, vectors=vectors)
                 )
         return entries
 
@@ -243,9 +219,7 @@ def _lines(
     yield {
         "format": FORMAT,
         "version": VERSION,
-        "embedders": [
-            {"name": e.name, "version": e.version, "dimensions": e.dimensions} for e in embedders
-        ],
+        "embedders": [asdict(embedder) for embedder in embedders],
     }
     count = 0
     for source in _unless_damaged(lambda: store.upkeep.sources(scope), "the sources", missing):
@@ -328,21 +302,14 @@ def _memories(
             try:
                 found.update(read([row]))
             except StoreCorrupt as error:
-                missing.append(f"row {row}: {_reason(error)}")
+                reason = error.message.removeprefix("The store is damaged: ").rstrip(".")
+                missing.append(f"row {row}: {reason}")
                 said.add(row)
-    if known:
-        missing += _gone(store, [row for row in rows if row not in found and row not in said])
+    gone = [row for row in rows if row not in found and row not in said] if known else []
+    if gone:  # those that indexes know were not erased meanwhile
+        there = store.feed.index_rows(rows=gone).rows
+        missing += [f"row {int(row)}: it is gone" for row in there]
     return found
-
-
-def _gone(store: Store, rows: list[int]) -> list[str]:
-    """Those of `rows` that should be there; the others were erased meanwhile."""
-    there = store.feed.index_rows(rows=rows).rows if rows else ()
-    return [f"row {int(row)}: it is gone" for row in there]
-
-
-def _reason(error: StoreCorrupt) -> str:
-    return error.message.removeprefix("The store is damaged: ").rstrip(".")
 
 
 def _vectors(
@@ -372,12 +339,12 @@ def _source_fields(source: Source) -> dict[str, Any]:
         "title": source.title,
         "content_hash": source.content_hash,
         "visibility": source.visibility,
-        "scope": {name: getattr(source.scope, name) for name in Scope.__slots__},
+        "scope": asdict(source.scope),
         "synced_at": source.synced_at and source.synced_at.astimezone(UTC).isoformat(),
     }
 
 
-def _read(path: Path, bad: list[BadLine]) -> Iterator[tuple[int, _Line | Source]]:
+def _read(path: Path, bad: list[BadLine]) -> Iterator[Entry | Source]:
     """The lines that can be read; the others go to `bad`."""
     embedders: tuple[EmbedderId, ...] = ()
     count, ended, number = 0, False, 0
@@ -395,23 +362,25 @@ def _read(path: Path, bad: list[BadLine]) -> Iterator[tuple[int, _Line | Source]
                     ended = True
                     if line["end"] != count + len(bad):
                         bad.append(BadLine(number=number, reason="lines are missing"))
-                elif "source" in line:
-                    count += 1
-                    yield number, _source(line["source"])
                 else:
-                    parsed = _memory_line(line, embedders)
+                    read = _source(line["source"]) if "source" in line else _entry(line, embedders)
                     count += 1
-                    yield number, parsed
-            except InvalidInput as error:
-                if number == 1:
-                    raise
-                bad.append(BadLine(number=number, reason=str(error)))
+                    yield read
             except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+                known = isinstance(error, InvalidInput)
                 if number == 1:
-                    raise InvalidInput(
-                        "path", str(path), "is not an agentmem export", remedy="Export it again."
+                    raise (
+                        error
+                        if known
+                        else InvalidInput(
+                            "path",
+                            str(path),
+                            "is not an agentmem export",
+                            remedy="Export it again.",
+                        )
                     ) from error
-                bad.append(BadLine(number=number, reason=f"not readable: {error}"))
+                reason = str(error) if known else f"not readable: {error}"
+                bad.append(BadLine(number=number, reason=reason))
     if not ended:
         if number == 0:
             raise InvalidInput("path", str(path), "is empty", remedy="Export it again.")
@@ -433,30 +402,31 @@ def _header(line: Mapping[str, Any]) -> tuple[EmbedderId, ...]:
 
 def _source(fields: Mapping[str, Any]) -> Source:
     synced = fields.get("synced_at")
+    told = {name: fields[name] for name in ("url", "title", "content_hash", "visibility")}
     return Source(
-        url=fields["url"],
-        title=fields["title"],
-        content_hash=fields["content_hash"],
-        visibility=fields["visibility"],
+        **told,
         scope=Scope(**fields["scope"]),
         synced_at=None if synced is None else datetime.fromisoformat(synced),
     )
 
 
-def _memory_line(line: Mapping[str, Any], embedders: tuple[EmbedderId, ...]) -> _Line:
+def _entry(line: Mapping[str, Any], embedders: tuple[EmbedderId, ...]) -> Entry:
+    """The memory of a line with its versions and vectors; its terms are not there yet."""
     if "memory" not in line:
         raise InvalidInput("line", sorted(line), "has no memory")
-    memory = memory_from_fields(line["memory"])
-    vectors = tuple(
-        (embedders[int(number)], base64.b64decode(written, validate=True))
-        for number, written in line.get("vectors", {}).items()
+    entry = Entry(
+        memory=memory_from_fields(line["memory"]),
+        vectors=tuple(
+            (embedders[int(number)], base64.b64decode(written, validate=True))
+            for number, written in line.get("vectors", {}).items()
+        ),
+        versions=tuple(
+            Version(
+                memory=memory_from_fields(version["memory"]),
+                replaced_at=datetime.fromisoformat(version["replaced_at"]),
+            )
+            for version in line.get("versions", ())
+        ),
     )
-    check_entry(Entry(memory=memory, vectors=vectors))
-    versions = tuple(
-        Version(
-            memory=memory_from_fields(version["memory"]),
-            replaced_at=datetime.fromisoformat(version["replaced_at"]),
-        )
-        for version in line.get("versions", ())
-    )
-    return _Line(memory=memory, versions=versions, vectors=vectors)
+    check_entry(entry)
+    return entry

@@ -16,14 +16,17 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO, Protocol, TextIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TextIO
 from weakref import WeakSet
 
 from agentmem.base.errors import AgentMemError, FileRefused, StoreError, StoreFull
+
+if TYPE_CHECKING:
+    from agentmem.stores.sqlite.opening import OpenFile
 
 LONGEST_WAIT_SECONDS = 2.0
 """So long a fork waits for the reads and writes that are under way."""
@@ -32,28 +35,13 @@ _BESIDE = ("-wal", "-shm", "-journal", "-mark")
 
 Key = tuple[int, int]
 """Device and inode: the file itself, whatever its names are."""
-Release = Callable[[], object]
 
 
-class Holder(Protocol):
-    """Who has a store's file open."""
-
-    def hold_writes(self, wait_seconds: float, /) -> Release | None:
-        """Wait until nobody writes; what this gives lets writes go on."""
-
-    def hold_all(self, wait_seconds: float, /) -> Release | None:
-        """Wait until nobody reads, and close every connection; the same."""
-
-    def go_on_in_child(self) -> None:
-        """Begin anew in a forked child; `spoil` the file when a connection is still open."""
-
-
-class OpenStore:
+class OpenStore(NamedTuple):
     """A store's file that is open here."""
 
-    def __init__(self, path: Path, key: Key) -> None:
-        self.path = path
-        self.key = key
+    path: Path
+    key: Key
 
 
 _lock = threading.RLock()
@@ -61,7 +49,7 @@ _stores: list[OpenStore] = []
 _kept: list[BinaryIO] = []
 _spoiled: dict[Key, StoreError] = {}
 _leaked: list[object] = []
-_holders: WeakSet[Holder] = WeakSet()
+_holders: WeakSet[OpenFile] = WeakSet()
 
 
 def key_of(path: Path) -> Key | None:
@@ -72,7 +60,7 @@ def key_of(path: Path) -> Key | None:
         return None
 
 
-def note_holder(holder: Holder) -> None:
+def note_holder(holder: OpenFile) -> None:
     """Have `holder` asked before each fork, for as long as it lives."""
     with _lock:
         _holders.add(holder)
@@ -138,7 +126,7 @@ def reading(path: Path, *, flags: int = 0) -> Iterator[BinaryIO]:
     require_not_open(path)
     file = open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags))  # noqa: SIM115
     try:
-        _require_free(path, os.fstat(file.fileno()))
+        _require_free(path, _key(os.fstat(file.fileno())))
         yield file
     finally:
         _let_go(file)
@@ -146,22 +134,18 @@ def reading(path: Path, *, flags: int = 0) -> Iterator[BinaryIO]:
 
 def require_not_open(path: Path) -> None:
     """Refuse a path where a file of a store stands that is open here; nothing is opened."""
-    try:
-        found = path.stat()
-    except OSError:
-        return
-    _require_free(path, found)
+    _require_free(path, key_of(path))
 
 
-def _require_free(path: Path, found: os.stat_result) -> None:
+def _require_free(path: Path, key: Key | None) -> None:
     with _lock:
-        store = _owner(_key(found))
-    if store is not None:
-        raise FileRefused(
-            path,
-            "belongs to a store that is open here",
-            remedy="Use upkeep.backup() or upkeep.export_jsonl() for a copy, or close it first.",
-        )
+        if key is None or _owner(key) is None:
+            return
+    raise FileRefused(
+        path,
+        "belongs to a store that is open here",
+        remedy="Use upkeep.backup() or upkeep.export_jsonl() for a copy, or close it first.",
+    )
 
 
 def _let_go(file: BinaryIO) -> None:
@@ -206,7 +190,7 @@ def _before_fork() -> None:
     _turn.acquire()
     _under_way.callback(_turn.release)
     deadline = time.monotonic() + LONGEST_WAIT_SECONDS
-    held: list[Holder] = []
+    held: list[OpenFile] = []
     while True:
         _lock.acquire()  # kept when nobody is left: no store is opened until the fork is over
         new = [holder for holder in _holders if holder not in held]
@@ -357,9 +341,9 @@ def _link(new: Path, path: Path) -> None:
         new.rename(path)
 
 
-def sync(path: Path) -> None:
+def sync(path: Path, flags: int = os.O_RDWR | NO_LINKS) -> None:
     """Make the content of a file that nobody has open survive a power cut."""
-    descriptor = os.open(path, os.O_RDWR | NO_LINKS)
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:
@@ -369,8 +353,4 @@ def sync(path: Path) -> None:
 def sync_folder(folder: Path) -> None:
     """Make a new name in `folder` survive a power cut, where the system can."""
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(folder, os.O_RDONLY)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.errors import DuplicateRecord, RecordNotFound
 from agentmem.base.types import Scope, visible
 from agentmem.prompt.snapshot import TEXT_PREFIX
-from agentmem.stores.rules import Kept, too_old
 from agentmem.stores.tables import (
     ARTIFACTS,
     JOBS,
     LINKS,
     SETTINGS,
     SNAPSHOTS,
+    Found,
     Match,
     Reads,
     Row,
@@ -201,8 +202,8 @@ class StoredJobs(_Beside):
                     continue
                 _, owner, kind, dedupe, *_ = row
                 again = {"state": "waiting", "error": error, "ready_at": ready}
-                others = _waiting(write, owner, kind, dedupe) if dedupe else []
-                if any(other[0] != job_id for other in others):
+                same = {"owner": owner, "kind": kind, "dedupe": dedupe, "state": "waiting"}
+                if dedupe and any(other[0] != job_id for other in write.find(JOBS, same)):
                     again["dedupe"] = ""  # one of the same key waits by now: this goes on without
                 write.change(JOBS, row, **again)
 
@@ -250,10 +251,6 @@ def _add_job(
             return number
         for row in write.find(JOBS, same):
             return int(row[0])
-
-
-def _waiting(read: TableReader, owner: int, kind: str, dedupe: str) -> list[Row]:
-    return read.find(JOBS, {"owner": owner, "kind": kind, "dedupe": dedupe, "state": "waiting"})
 
 
 def job_counts(read: TableReader, scope: Scope | None = None) -> dict[str, int]:
@@ -379,10 +376,8 @@ class StoredLinks(Generic[R, W]):
         """The relations of one memory."""
 
         def apply(read: R) -> tuple[Link, ...]:
-            one = self._reading.by_ids(read, [memory_id]).get(memory_id)
-            if one is None or not visible(one.memory, scope):
-                raise RecordNotFound(memory_id)
-            return self._seen(read, scope, {}, "first = :row OR second = :row", row=one.row)
+            (one,) = _ends(self._reading.by_ids(read, [memory_id]), scope, memory_id)
+            return self._seen(read, scope, {}, "first = :row OR second = :row", row=one)
 
         return self._tables.read(apply)
 
@@ -424,11 +419,9 @@ class StoredLinks(Generic[R, W]):
         return found
 
     def _ends(self, write: W, scope: Scope, link: Link) -> tuple[int, int]:
-        found = self._holding.by_ids(write, [link.first_id, link.second_id])
-        for memory_id in (link.first_id, link.second_id):
-            if memory_id not in found or not visible(found[memory_id].memory, scope):
-                raise RecordNotFound(memory_id)
-        return found[link.first_id].row, found[link.second_id].row
+        ids = link.first_id, link.second_id
+        first, second = _ends(self._holding.by_ids(write, ids), scope, *ids)
+        return first, second
 
     def _seen(
         self, read: R, scope: Scope, match: Match, where: str = "", **values: Any
@@ -447,6 +440,14 @@ class StoredLinks(Generic[R, W]):
             for _, _, first, second, relation, created, note, settled in found
             if first in ends and second in ends
         )
+
+
+def _ends(found: Mapping[str, Found], scope: Scope, *ids: str) -> list[int]:
+    """The rows of these ids, if the reader may see them all."""
+    for memory_id in ids:
+        if memory_id not in found or not visible(found[memory_id].memory, scope):
+            raise RecordNotFound(memory_id)
+    return [found[memory_id].row for memory_id in ids]
 
 
 def find_link(write: TableWriter, family: str, ends: tuple[int, int], relation: str) -> Row | None:
@@ -510,8 +511,8 @@ class StoredSnapshots(_Beside):
     def put(self, snapshot: SnapshotRecord, /, *, shared: Sequence[SnapshotRecord] = ()) -> None:
         """Keep a trace, and those of its shared texts that are not there yet."""
         ids = [record.id for record in shared]
-        known = {row[0] for row in self._tables.read(lambda read: _ids(read, ids))} if ids else ()
-        new = [snapshot, *(record for record in shared if record.id not in known)]
+        known = self._tables.read(lambda r: r.ask("id", SNAPSHOTS, {"id": ids})) if ids else ()
+        new = [snapshot, *(record for record in shared if (record.id,) not in known)]
         written = [(record.scope, _values(record)) for record in new]
 
         def apply(write: TableWriter) -> None:
@@ -595,12 +596,9 @@ class StoredSnapshots(_Beside):
                 order="created_at DESC, snapshot DESC",
             )
             rows = [
-                Kept(
-                    key=key, id=record_id, owner=owner, moment=created,
-                    mentions=frozenset(mentioned(mentions)), bytes=size + len(str(mentions)),
-                )
-                for key, record_id, owner, created, mentions, size in found
-            ]  # fmt: skip
+                Kept(key, name, owner, at, frozenset(mentioned(named)), size + len(str(named)))
+                for key, name, owner, at, named, size in found
+            ]
             gone = too_old(rows, keep=keep, before=moment, most_bytes=most_bytes)
             write.remove(SNAPSHOTS, {"snapshot": [row.key for row in gone]})
             return sum(not row.is_text for row in gone)
@@ -625,10 +623,6 @@ class StoredSnapshots(_Beside):
         )
 
 
-def _ids(read: TableReader, ids: Sequence[str]) -> list[Row]:
-    return read.ask("id", SNAPSHOTS, {"id": ids})
-
-
 def _values(record: SnapshotRecord) -> dict[str, Any]:
     return {
         "id": require_text(record.id, "id"),
@@ -647,3 +641,60 @@ def _record(read: TableReader, row: Row) -> SnapshotRecord:
         mentions=tuple(mentioned(mentions)),
         scope=read.owners([owner])[owner][1],
     )
+
+
+# ----------------------------------------------------------------------------
+# Which traces are too old to keep, and which shared texts nothing needs any more.
+
+
+class Kept(NamedTuple):
+    """One stored trace or shared text: whose, from when, how large, and what it names."""
+
+    key: int
+    id: str
+    owner: int
+    moment: int
+    mentions: frozenset[str]
+    bytes: int
+
+    @property
+    def is_text(self) -> bool:
+        return self.id.startswith(TEXT_PREFIX)
+
+
+def too_old(
+    rows: Sequence[Kept],
+    *,
+    keep: int | None = None,
+    before: int | None = None,
+    most_bytes: int | None = None,
+) -> list[Kept]:
+    """What has to go of `rows`, which are given newest first.
+
+    The newest trace is kept however large it is, unless it is older than
+    `before`. A text is counted with the newest trace that mentions it, and
+    goes with the last one.
+    """
+    for name, value in (("keep", keep), ("most_bytes", most_bytes)):
+        if value is not None:
+            require_count(value, name)
+    texts = {row.id: row for row in rows if row.is_text}
+    needed: set[str] = set()
+    gone: list[Kept] = []
+    of_owner: Counter[int] = Counter()
+    total = 0
+    full = False
+    for row in rows:
+        if row.is_text:
+            continue
+        fresh = (row.mentions & texts.keys()) - needed
+        size = row.bytes + sum(texts[text_id].bytes for text_id in fresh)
+        of_owner[row.owner] += 1
+        full |= most_bytes is not None and total > 0 and total + size > most_bytes
+        many = keep is not None and of_owner[row.owner] > keep
+        if full or many or (before is not None and row.moment < before):
+            gone.append(row)
+            continue
+        total += size
+        needed |= fresh
+    return [*gone, *(text for text_id, text in texts.items() if text_id not in needed)]

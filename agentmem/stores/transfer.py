@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from agentmem.stores.side import (
 )
 from agentmem.stores.sqlite.connection import Read, Write, opened, seal, vector_key
 from agentmem.stores.sqlite.memories import by_rows, pack_text, store_vectors
+from agentmem.stores.sqlite.pool import Database
 from agentmem.stores.sqlite.schema import CHANGES, COLD, EMBEDDINGS, INDEXED, TABLES
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.tables import ANY, COLUMN, MEMORIES, Row, TableReader, corrupt
@@ -146,32 +148,40 @@ def copy_store(
     `InvalidInput` when the target has something of its own, or the source was
     changed since the copy began; `StoreCorrupt` when the sides differ at the end.
     """
-    _settings(source).secret()  # a database makes it when it is first asked for
-    with reading(source) as from_:
-        name = hashlib.blake2b(from_.secret().encode(), digest_size=8).hexdigest()
-        note = _noted(target, name, from_.seq())
+    from_, to = _database(source), _database(target)
+    StoredSettings(from_).secret()  # a database makes it when it is first asked for
+    with _reading(from_) as given:
+        name = hashlib.blake2b(given.secret().encode(), digest_size=8).hexdigest()
+        seq = given.seq()
+        note = _noted(to, name, seq)
         resumed = bool(note["at"])
         for part in PARTS:
-            total = from_.count(part)
+            total = given.count(part)
             after, done = note["at"].get(part, (None, 0))
-            while rows := from_.rows(part, after, AT_ONCE):
+            while rows := given.rows(part, after, AT_ONCE):
                 after, done = key_of(part, rows[-1]), done + len(rows)
                 note["at"][part] = (after, done)
-                _write(target, part, rows, note, from_.seq())
+                to.write(partial(_fill, part, rows, seq, json.dumps(note)))
                 if progress is not None:
                     progress(part, done, total)
         counts = {}
-        with reading(target) as to:
+        with _reading(to) as copied:
             for part in PARTS:
-                counts[part], expected = _digest(to, part), _digest(from_, part)
+                counts[part], expected = _digest(copied, part), _digest(given, part)
                 if counts[part] != expected:
                     raise StoreCorrupt(
                         f"The copy differs in its {part}: {counts[part][0]:,} rows for "
                         f"{expected[0]:,}, or other ones.",
                         remedy="Nothing was changed at the source; copy into an empty store.",
                     )
-    _settings(target).set(_NOTE, None)
+    StoredSettings(to).set(_NOTE, None)
     return Transferred(counts={part: count for part, (count, _) in counts.items()}, resumed=resumed)
+
+
+def _fill(part: str, rows: Sequence[Row], seq: int, note: str, write: Write | Transaction) -> None:
+    """Add rows of a part, and note in the same transaction how far the copy came."""
+    _side(write).fill(part, rows, seq)
+    set_value(write, _NOTE, note)
 
 
 def write_file(database: PostgresDatabase, path: Path) -> None:
@@ -195,8 +205,8 @@ def key_of(part: str, row: Row) -> Key:
     return list(row[:4]) if part == "embeddings" else [row[0]]
 
 
-def _noted(target: SqliteStore | PostgresDatabase, name: str, seq: int) -> dict[str, Any]:
-    written = _settings(target).get(_NOTE)
+def _noted(target: Database | PostgresDatabase, name: str, seq: int) -> dict[str, Any]:
+    written = StoredSettings(target).get(_NOTE)
     if written is not None:
         note: dict[str, Any] = json.loads(written)
         if note["source"] != name:
@@ -205,20 +215,12 @@ def _noted(target: SqliteStore | PostgresDatabase, name: str, seq: int) -> dict[
             problem = "holds half a copy of what the source was before it changed"
         else:
             return note
-    elif _is_used(target):
-        problem = "has memories of its own"
     else:
-        return {"source": name, "seq": seq, "at": {}}
+        with _reading(target) as side:
+            if not any(map(side.count, ("memories", "snapshots", "artifacts", "jobs"))):
+                return {"source": name, "seq": seq, "at": {}}
+        problem = "has memories of its own"
     raise InvalidInput("target", "…", problem, remedy="Give an empty store, or use `merge`.")
-
-
-def _settings(store: SqliteStore | PostgresDatabase) -> StoredSettings:
-    return StoredSettings(store._database if isinstance(store, SqliteStore) else store)
-
-
-def _is_used(store: SqliteStore | PostgresDatabase) -> bool:
-    with reading(store) as side:
-        return any(side.count(part) for part in ("memories", "snapshots", "artifacts", "jobs"))
 
 
 def _digest(side: Side, part: str) -> tuple[int, int]:
@@ -234,39 +236,24 @@ def _digest(side: Side, part: str) -> tuple[int, int]:
     return count, total & 0xFFFF_FFFF_FFFF_FFFF
 
 
+def _database(store: SqliteStore | PostgresDatabase) -> Database | PostgresDatabase:
+    return store._database if isinstance(store, SqliteStore) else store
+
+
 @contextmanager
-def reading(store: SqliteStore | PostgresDatabase) -> Iterator[Side]:
+def _reading(database: Database | PostgresDatabase) -> Iterator[Side]:
     """One state of a store, however long it takes to read it."""
-    if isinstance(store, SqliteStore):
-        with store._database.reading() as read:
-            yield _SqliteSide(read)
-    else:
-        from agentmem.stores.postgres.moving import PostgresSide
-
-        with store.one_state() as transaction:
-            yield PostgresSide(transaction)
+    one_state = database.reading if isinstance(database, Database) else database.one_state
+    with one_state() as read:
+        yield _side(read)
 
 
-def _write(
-    target: SqliteStore | PostgresDatabase,
-    part: str,
-    rows: Sequence[Row],
-    note: dict[str, Any],
-    seq: int,
-) -> None:
-    noted = json.dumps(note)
-    if isinstance(target, SqliteStore):
-        with target._database.writing() as write:
-            _SqliteSide(write).fill(part, rows, seq)
-            set_value(write, _NOTE, noted)
-        return
+def _side(read: Read | Transaction) -> Side:
+    if isinstance(read, Read):
+        return _SqliteSide(read)
     from agentmem.stores.postgres.moving import PostgresSide
 
-    def apply(transaction: Transaction) -> None:
-        PostgresSide(transaction).fill(part, rows, seq)
-        set_value(transaction, _NOTE, noted)
-
-    target.write(apply)
+    return PostgresSide(read)
 
 
 # ----------------------------------------------------------------------------

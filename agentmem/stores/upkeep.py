@@ -226,10 +226,6 @@ class BaseFeed(ABC, Generic[R, W]):
 
         return self._tables.write(apply)
 
-    def drop_index_file(self, name: str, /) -> None:
-        """Forget an index file; the file itself is the caller's."""
-        self._tables.write(lambda write: write.remove(INDEX_FILES, {"name": name}))
-
 
 class BaseUpkeep(ABC, Generic[R, W]):
     """Looking after the store as a whole."""

@@ -581,12 +581,10 @@ def _require_json(value: Any, name: str, depth: int) -> None:
 def check_entry(entry: Entry) -> None:
     """Refuse what could not be read back as it was given."""
     memory = entry.memory
-    if not memory.id:
-        raise InvalidText(
-            "id", memory.id, "is empty", remedy="Use agentmem.base.types.Ids to make one."
-        )
-    if memory.id == ERASED:
-        raise InvalidText("id", memory.id, "stands for erased memories", remedy="Use another.")
+    if memory.id in ("", ERASED):
+        problem = "stands for erased memories" if memory.id else "is empty"
+        remedy = "Use agentmem.base.types.Ids to make one."
+        raise InvalidText("id", memory.id, problem, remedy=remedy)
     position = memory.position
     if position is not None and not (type(position) is int and 0 <= position < NO_POSITION):
         require_count(position, "position", least=-NO_POSITION)
@@ -596,12 +594,7 @@ def check_entry(entry: Entry) -> None:
         for count in ("retrieved", "cited", "ignored"):
             require_number(require_count(getattr(memory.usage, count), count), count, high=2**62)
     if len(entry.terms) != 4 * len(entry.frequencies) or len(entry.frequencies) % 2:
-        raise InvalidInput(
-            "terms",
-            len(entry.terms),
-            "and frequencies differ",
-            remedy=_REMEDY,
-        )
+        raise InvalidInput("terms", len(entry.terms), "and frequencies differ", remedy=_REMEDY)
     if type(entry.length) is not int or entry.length < 0:
         require_count(entry.length, "length")
     if entry.text_flags and not 0 <= require_count(entry.text_flags, "text_flags") < 256:

@@ -132,27 +132,24 @@ def replace_source(
     if old:
         hide(writes, write, old, at)
     writes.add(write, entries)
-    write.put(
-        SOURCES,
-        owner=owner,
-        url=source.url,
-        title=source.title,
-        content_hash=source.content_hash,
-        synced_at=to_microseconds(at, "at"),
-    )
+    write.put(SOURCES, **_source_values(write, replace(source, synced_at=at)))
     return SourceReport(unchanged=False, added=len(entries), removed=len(old))
 
 
 def note_source(write: TableWriter, source: Source) -> None:
     """Keep the hash of a source whose chunks came some other way, unless it has one."""
-    write.add(
-        SOURCES,
-        owner=write.owner_number((source.visibility, source.scope)),
-        url=source.url,
-        title=source.title,
-        content_hash=source.content_hash,
-        synced_at=0 if source.synced_at is None else to_microseconds(source.synced_at),
-    )
+    write.add(SOURCES, **_source_values(write, source))
+
+
+def _source_values(write: TableWriter, source: Source) -> dict[str, Any]:
+    synced = source.synced_at
+    return {
+        "owner": write.owner_number((source.visibility, source.scope)),
+        "url": source.url,
+        "title": source.title,
+        "content_hash": source.content_hash,
+        "synced_at": 0 if synced is None else to_microseconds(synced, "synced_at"),
+    }
 
 
 # ----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from agentmem.living.consolidate import Nightly, run_nightly, seconds_until
 from agentmem.living.models import Spend
 from agentmem.living.plans import ConsolidationSettings
 from agentmem.memory.manager import MemoryManager
-from agentmem.stores.rules import Revision
+from agentmem.stores.journal import Revision
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 

@@ -19,7 +19,7 @@ from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import prepare
 from agentmem.stores import journal as store_journal
-from agentmem.stores.rules import KEPT_RUNS, Relation, Revision
+from agentmem.stores.journal import KEPT_RUNS, Relation, Revision
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Link
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel

@@ -31,12 +31,12 @@ from agentmem.base.filters import Selection
 from agentmem.search.local import LocalSearch
 from agentmem.search.postgres import PostgresSearch
 from agentmem.stores import transfer
+from agentmem.stores.journal import Revision
 from agentmem.stores.postgres import connection
 from agentmem.stores.postgres.connection import Transaction
 from agentmem.stores.postgres.schema import MIGRATIONS, ROLE, TABLES
 from agentmem.stores.postgres.store import PostgresStore, split_dsn
 from agentmem.stores.postgres.tables import digest
-from agentmem.stores.rules import Revision
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Artifact, Link, SnapshotRecord, name_id
 from agentmem.testing import HashEmbedder
@@ -712,12 +712,12 @@ def test_a_copy_that_differs_is_refused(
 ) -> None:
     with SqliteStore(tmp_path / "a.db") as source:
         fill(source)
-        real = transfer._write
+        real = transfer._fill
 
-        def worse(target: Any, part: str, rows: Any, *rest: Any) -> None:
-            real(target, part, rows[1:] if part == "usage" else rows, *rest)
+        def worse(part: str, rows: Any, *rest: Any) -> None:
+            real(part, rows[1:] if part == "usage" else rows, *rest)
 
-        monkeypatch.setattr(transfer, "_write", worse)
+        monkeypatch.setattr(transfer, "_fill", worse)
         with pytest.raises(StoreError, match="usage"):
             transfer.copy_store(source, store.database)
 

@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:
 
 def seal(key: int, data: bytes) -> bytes:
     """`data` with a CRC of its key and content at the end, for tables read by the thousand."""
-    return data + zlib.crc32(data, _seed(key)).to_bytes(4, "little")
+    return data + zlib.crc32(data, (key ^ key >> 32) & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def opened(key: int, sealed: bytes) -> bytes:
@@ -107,10 +107,6 @@ def require_sealed(rows: Sequence[tuple[int, bytes]]) -> None:
                 raise corrupt(f"row {key} of an index table does not match its checksum")
     except TypeError:
         raise corrupt("a row of an index table is not a blob") from None
-
-
-def _seed(key: int) -> int:
-    return (key ^ key >> 32) & 0xFFFFFFFF
 
 
 def row_checksum(table: Table, stored: Row) -> int:
@@ -427,7 +423,7 @@ class Write(Read, TableWriter):
         if not keys:
             return []
         these = f"WHERE {table.key} IN (SELECT value FROM json_each(?))"  # noqa: S608 # our own names
-        listed = (f"[{','.join([str(int(key)) for key in keys])}]",)
+        listed = (integers(keys),)
         found = self.execute(select_sql(table, these), listed)
         gone = [checked(table, row) for row in found]
         if gone:
@@ -456,9 +452,8 @@ class Write(Read, TableWriter):
             self._forget_old_changes(numbers[-1] - KEPT_CHANGES)
 
     def _forget_old_changes(self, last: int) -> None:
-        old = self.connection.execute(select_sql(CHANGES, "WHERE number <= ?"), (last,)).fetchall()
-        self.ledger.remove(CHANGES.name, [row_checksum(CHANGES, row) for row in old])
-        self.connection.execute("DELETE FROM changes WHERE number <= ?", (last,))
+        old = self.execute("SELECT seq FROM changes WHERE number <= ?", (last,))
+        self.delete(CHANGES, [seq for (seq,) in old])
 
     def seq(self) -> int:
         """The number of the last change, those of this transaction included."""

@@ -334,13 +334,7 @@ def add(write: Write, entries: Sequence[Entry], *, last: bool = False) -> tuple[
     """Store checked entries under new rows."""
     if not entries:
         return ()
-    edges = [
-        edge
-        for entry in entries
-        if entry.memory.supersedes is not None or entry.memory.superseded_by is not None
-        for edge in supersession_edges(entry.memory)
-    ]
-    refuse_circles(write, edges)
+    refuse_circles(write, [edge for e in entries for edge in supersession_edges(e.memory)])
     owners = _owners_of(write, entries)
     strands, old_strands = _strands_of(write, owners, [e.memory for e in entries])
     rows = write.take(MEMORIES, len(entries))
@@ -358,7 +352,7 @@ def add(write: Write, entries: Sequence[Entry], *, last: bool = False) -> tuple[
     used = [
         (row, *usage_values(entry.memory.usage))
         for row, entry in zip(rows, entries, strict=True)
-        if entry.memory.usage is not UNUSED and entry.memory.usage != UNUSED
+        if entry.memory.usage != UNUSED
     ]
     if used:
         write.insert(USAGE, used)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import re
@@ -12,10 +13,10 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from functools import lru_cache
+from contextlib import closing, suppress
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from agentmem.base.errors import (
     FileRefused,
@@ -28,9 +29,9 @@ from agentmem.base.errors import (
     StoreReplaced,
     StoreTooNew,
 )
-from agentmem.stores import open_files as stores_open_files
 from agentmem.stores.open_files import (
     NO_LINKS,
+    Key,
     OpenStore,
     alone,
     is_open_here,
@@ -72,7 +73,7 @@ from agentmem.stores.values import Durability
 _MAGIC = b"SQLite format 3\x00"
 _MARK = struct.Struct("<q")
 _LOG_HEADER_BYTES = 32
-_INDEX_SUFFIX = re.compile(r"\.words|\.vectors-[0-9a-f]{12}")  # memory.db.words
+_INDEX_SUFFIX = r"(\.words|\.vectors-[0-9a-f]{12})"  # memory.db.words
 _EMPTY_TREE = b"\x00\x00"
 
 
@@ -82,19 +83,14 @@ def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def is_index_file(path: Path, name: str) -> bool:
-    """Whether `name` is that of an index file of the store at `path`, and of nothing else."""
-    begins, rest = name[: len(path.name)], name[len(path.name) :]
-    return begins == path.name and _INDEX_SUFFIX.fullmatch(rest) is not None
-
-
 def index_files(path: Path) -> list[Path]:
-    """The index files that lie beside the store at `path`."""
+    """The index files that lie beside the store at `path`, told by their names."""
     try:
         names = sorted(os.listdir(path.parent))
     except OSError:
         return []
-    found = [path.with_name(name) for name in names if is_index_file(path, name)]
+    own = re.compile(re.escape(path.name) + _INDEX_SUFFIX)
+    found = [path.with_name(name) for name in names if own.fullmatch(name)]
     return [file for file in found if file.is_symlink() or not file.is_dir()]
 
 
@@ -107,7 +103,10 @@ def inspect(path: Path, *, known_version: int) -> bool:
     if is_open_here(path):
         return True  # it was looked at when it was opened
     try:
-        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise not_a_store(path, "it is a folder")
+        if not stat.S_ISREG(mode):
             raise not_a_store(path, "it is a device or a pipe")  # reading it could take for ever
         with reading(path) as file:
             header = file.read(108)
@@ -115,8 +114,6 @@ def inspect(path: Path, *, known_version: int) -> bool:
         return True  # another thread opens it at this moment
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except IsADirectoryError:
-        raise not_a_store(path, "it is a folder") from None
     except PermissionError:
         raise StoreReadOnly(
             f"{path} cannot be read.", remedy="Check the permissions of the file."
@@ -127,7 +124,7 @@ def inspect(path: Path, *, known_version: int) -> bool:
         ) from error
     logged = has_log(path)
     if not header:
-        if logged or has_content(beside(path, ".words")):
+        if logged or size_of(beside(path, ".words")):
             raise StoreCorrupt(
                 f"{path} is empty, but was a store: other files of it are still there.",
                 remedy=f"Restore a backup, or remove {path.name} and those to begin anew.",
@@ -161,25 +158,12 @@ def too_new(path: Path, version: int, known_version: int) -> StoreTooNew:
     )
 
 
-def has_content(path: Path) -> bool:
+def size_of(path: Path) -> int:
+    """How many bytes a file has; none if it is not there."""
     try:
-        return path.stat().st_size > 0
+        return path.stat().st_size
     except OSError:
-        return False
-
-
-def files_create(path: Path, make: Callable[[Path], None]) -> None:
-    """A file only its owner can read, and its folder; nothing if there is a file.
-
-    `make` fills it under another name, so that it appears complete or not at
-    all: a power cut leaves nothing that looks like something else.
-    """
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # When another process was first, its file is the one.
-    with suppress(FileExistsError), new_file(path, replace=False) as new:
-        make(new)
+        return 0
 
 
 def remove_bytes(path: Path) -> None:
@@ -203,10 +187,7 @@ def remove_bytes(path: Path) -> None:
 
 def has_log(path: Path) -> bool:
     """Whether the store at `path` has a log with something in it, whole or not."""
-    try:
-        return beside(path, "-wal").stat().st_size >= _LOG_HEADER_BYTES
-    except OSError:
-        return False
+    return size_of(beside(path, "-wal")) >= _LOG_HEADER_BYTES
 
 
 class Mark:
@@ -315,13 +296,10 @@ def _file_alone(path: Path, connect: Connect) -> tuple[int, Ledger] | None:
     """The root page of the ledger and the ledger itself, as they are without the log."""
     try:
         # Through SQLite, because closing the file otherwise drops the locks of this process.
-        connection = connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1")
-        try:
+        with closing(connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1")) as connection:
             connection.execute("PRAGMA trusted_schema = OFF").fetchall()
             root = connection.execute(_ROOT).fetchone()
             found = root and connection.execute("SELECT data FROM ledger").fetchone()
-        finally:
-            connection.close()
         return (int(root[0]), Ledger(str(found[0]))) if found else None
     except sqlite3.Error as error:
         if is_busy(error):
@@ -385,10 +363,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 _LONGEST_WAIT_SECONDS = 0.02
 
 
-class Connect(Protocol):
-    """Opens the database at a URI such as `file:/a/b.db?mode=rw`."""
-
-    def __call__(self, uri: str, /) -> Connection: ...
+Connect = Callable[[str], Connection]
+"""Opens the database at a URI such as `file:/a/b.db?mode=rw`."""
 
 
 def connect_sqlite(uri: str) -> Connection:
@@ -428,7 +404,6 @@ class OpenFile:
         note_holder(self)
 
     def _start(self) -> None:
-        self._process = os.getpid()
         self._lock = threading.RLock()
         self._writing = threading.RLock()
         self._closed = False
@@ -442,7 +417,7 @@ class OpenFile:
         self._read_ledger: tuple[int, Ledger] | None = None
         self._numbers: Numbers = {}
         self._opened: OpenStore | None = None
-        self._log: stores_open_files.Key | None = None
+        self._log: Key | None = None
         self._given_back = threading.Condition(self._lock)
         self._readers: list[int] = []
         self._writes = 0
@@ -450,16 +425,13 @@ class OpenFile:
 
     def exists(self) -> bool:
         """Whether there is a store on the disk."""
-        self._require_open()
         with typed(self.name), self._lock:
             self._require_open()
             return self._ensure_ready(create=False)
 
     def _require_open(self) -> None:
-        if os.getpid() != self._process:
-            self.go_on_in_child()
         if self._closed:
-            raise closed(str(self.path))
+            raise closed(self.name)
 
     def _ensure_ready(self, *, create: bool) -> bool:
         """Open, check and migrate the file once; false when there is none and none was wanted."""
@@ -467,10 +439,8 @@ class OpenFile:
             return True
         if not inspect(self.path, known_version=len(self._migrations)) and not create:
             return False
-        try:
-            files_create(self.path, self._make_file)
-        except OSError as error:
-            raise _cannot_create(self.path, error) from error
+        if not self.path.exists():
+            self._create()
         self._opened = note_open(self.path)
         try:
             self._check_log()
@@ -485,15 +455,33 @@ class OpenFile:
             raise
         return True
 
-    def _make_file(self, path: Path) -> None:
-        connection = connect_sqlite(path.absolute().as_uri())
+    def _create(self) -> None:
+        """Make a file only its owner can read, and its folder.
+
+        It is filled under another name, so that it appears complete or not at
+        all: a power cut leaves nothing that looks like something else.
+        """
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            self._migrate(connection)
-            connection.execute("COMMIT")
-            connection.execute("PRAGMA journal_mode = WAL").fetchall()
-        finally:
-            connection.close()
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # When another process was first, its file is the one.
+            with (
+                suppress(FileExistsError),
+                new_file(self.path, replace=False) as new,
+                closing(connect_sqlite(new.absolute().as_uri())) as connection,
+            ):
+                connection.execute("BEGIN IMMEDIATE")
+                self._migrate(connection)
+                connection.execute("COMMIT")
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise StoreFull(
+                    f"There is no room left for {self.path}.", remedy="Free some space."
+                ) from error
+            raise StoreReadOnly(
+                f"{self.path} cannot be created ({error.strerror}).",
+                remedy="Choose a folder you may write to.",
+            ) from error
 
     def _check_log(self) -> None:
         """Refuse a store whose log lost commits that were acknowledged (see above)."""
@@ -574,7 +562,7 @@ class OpenFile:
             self._note_log()
             return connection
         except sqlite3.Error as error:
-            if code_of(error) not in (CANTOPEN, READONLY) or has_content(beside(self.path, "-wal")):
+            if code_of(error) not in (CANTOPEN, READONLY) or size_of(beside(self.path, "-wal")):
                 raise
             # A folder that cannot be written: without a log the file can be read as it stands.
             self.writable = False
@@ -607,7 +595,7 @@ class OpenFile:
         self._close_connections()
         if not self._readers:  # else whoever reads last says so
             self._note_closed()
-        if not has_content(beside(self.path, "-wal")):
+        if not size_of(beside(self.path, "-wal")):
             self._mark.remove()
 
     def _note_closed(self) -> None:
@@ -704,11 +692,11 @@ class OpenFile:
 
     def has_connections(self) -> bool:
         """Whether there is something to close."""
-        return (self._ready or bool(self._idle)) and os.getpid() == self._process
+        return self._ready or bool(self._idle)
 
     def close(self) -> None:
         """Close every connection; the last process to close moves the log into the file."""
-        if self._closed or os.getpid() != self._process:
+        if self._closed:
             return
         with self._writing, self._lock:
             self._closed = True
@@ -722,8 +710,6 @@ class OpenFile:
             close_quietly(self._idle.pop())
 
     def _roll_back(self, connection: Connection) -> None:
-        if os.getpid() != self._process:
-            return  # a child that was forked inside the block
         try:
             if in_transaction(connection):
                 connection.execute("ROLLBACK")
@@ -800,30 +786,15 @@ _STATISTICS = tuple(
         ("sqlite_stat4", "tbl,idx,neq,nlt,ndlt,sample"),
     )
 )
-_EXPECTED: dict[int, list[Row]] = {}
 
 
+@cache
 def _expected_schema(migrations: tuple[Step, ...]) -> list[Row]:
-    key = hash(migrations)
-    if key not in _EXPECTED:
-        connection = sqlite3.connect(":memory:", isolation_level=None)
-        try:
-            for step in migrations:
-                for statement in step:
-                    connection.execute(statement)
-            _EXPECTED[key] = schema_of(connection)
-        finally:
-            connection.close()
-    return _EXPECTED[key]
-
-
-def _cannot_create(path: Path, error: OSError) -> Exception:
-    if error.errno == 28:
-        return StoreFull(f"There is no room left for {path}.", remedy="Free some space.")
-    return StoreReadOnly(
-        f"{path} cannot be created ({error.strerror}).",
-        remedy="Choose a folder you may write to.",
-    )
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for step in migrations:
+            for statement in step:
+                connection.execute(statement)
+        return schema_of(connection)
 
 
 def in_transaction(connection: Connection) -> bool:

@@ -32,17 +32,18 @@ class Database(OpenFile):
     def reading(self) -> Iterator[Read]:
         """One consistent state; empty when there is no file yet."""
         with self._taken_reader() as connection:
-            yield Read(connection, self.begin_read(connection))
+            yield Read(connection, self._retrying(lambda: self._begin_read(connection)))
 
     @contextmanager
     def _taken_reader(self) -> Iterator[Connection]:
-        self._require_open()
         with typed(self.name):
             connection, reusable = self.take_reader()
+            process = getpid()
             try:
                 yield connection
             finally:
-                self.give_back(connection, reusable)
+                if getpid() == process:  # else it is that of the parent of this child
+                    self.give_back(connection, reusable)
 
     def read(self, call: Callable[[Read], T], /) -> T:
         """What `call` gives of one consistent state."""
@@ -57,22 +58,11 @@ class Database(OpenFile):
             )
         return found
 
-    def begin_read(self, connection: Connection) -> str:
-        """Begin to look at one state; gives its ledger as it is written."""
-        return str(self._retrying(lambda: self._begun(connection)))
-
-    @staticmethod
-    def _begun(connection: Connection) -> str:
-        connection.execute("BEGIN")
-        try:
-            found = connection.execute("SELECT data FROM ledger WHERE one = 1").fetchone()
-        except sqlite3.Error:
-            connection.execute("ROLLBACK")
-            raise
-        if found is None:
-            connection.execute("ROLLBACK")
-            raise corrupt("its ledger is missing")
-        return str(found[0])
+    def _begin_read(self, connection: Connection) -> str:
+        """Begin to look at one state, unless that was begun; gives its ledger as it is written."""
+        if not in_transaction(connection):
+            connection.execute("BEGIN")
+        return _written_ledger(connection)
 
     def take_reader(self) -> tuple[Connection, bool]:
         """A connection to read with, and whether it is one to the file."""
@@ -100,8 +90,6 @@ class Database(OpenFile):
 
     def give_back(self, connection: Connection, reusable: bool) -> None:
         """End what was read with a connection, and keep it for the next."""
-        if getpid() != self._process:
-            return  # a child that was forked inside the block: the connection is its parent's
         usable = True
         try:
             if in_transaction(connection):
@@ -130,7 +118,6 @@ class Database(OpenFile):
         SQLite counts for each connection alone, so which one was asked is part
         of it: a forked child, with a connection of its own, begins anew.
         """
-        self._require_open()
         with typed(self.name), self._lock:
             self._require_open()
             if not self._ensure_ready(create=False):
@@ -167,39 +154,28 @@ class Database(OpenFile):
     @contextmanager
     def writing(self, *, wait_seconds: float | None = None) -> Iterator[Write]:
         """A transaction; committed and durable when the block ends, undone when it raises."""
-        wait = self.busy_seconds if wait_seconds is None else wait_seconds
-        self._take_turn(wait)
-        try:
-            with typed(self.name):
-                connection = self._ready_writer()
-                try:
-                    transaction = self._begin(connection, wait)
-                    yield transaction
-                    self._end(transaction)
-                except BaseException:
+        with self.alone(wait_seconds=wait_seconds) as connection:
+            process = getpid()
+            try:
+                self._retrying(lambda: connection.execute("BEGIN IMMEDIATE"), wait_seconds)
+                written = _written_ledger(connection)
+                last, self._last_ledger = self._last_ledger, None
+                parsed = last[1] if last is not None and last[0] == written else None
+                write = Write(connection, written, parsed=parsed, numbers=self._numbers)
+                yield write
+                if getpid() != process:
+                    raise StoreError("This process was forked inside a write; its parent goes on.")
+                self._end(write)
+            except BaseException:
+                if getpid() == process:
                     self._roll_back(connection)
-                    raise
-        finally:
-            self._end_turn()
-
-    def _begin(self, connection: Connection, wait: float) -> Write:
-        self._require_in_place()
-        self._retrying(lambda: connection.execute("BEGIN IMMEDIATE"), wait)
-        found = connection.execute("SELECT data FROM ledger WHERE one = 1").fetchone()
-        if found is None:
-            raise corrupt("its ledger is missing")
-        text = str(found[0])
-        last, self._last_ledger = self._last_ledger, None
-        parsed = last[1] if last is not None and last[0] == text else None
-        return Write(connection, text, parsed=parsed, numbers=self._numbers)
+                raise
 
     def _end(self, transaction: Write) -> None:
         if not transaction.changed():
             transaction.connection.execute("ROLLBACK")
             return
         written = transaction.finish()
-        if getpid() != self._process:
-            raise StoreError("This process was forked inside a write; its parent goes on with it.")
         transaction.connection.execute("COMMIT")
         self._require_in_place()
         self._last_ledger = (written, transaction.ledger)
@@ -208,15 +184,17 @@ class Database(OpenFile):
 
     @contextmanager
     def alone(self, *, wait_seconds: float | None = None) -> Iterator[Connection]:
-        """The writing connection outside a transaction, for VACUUM and checkpoints."""
+        """The writing connection, which nobody else uses meanwhile; no transaction is begun."""
         self._take_turn(self.busy_seconds if wait_seconds is None else wait_seconds)
+        process = getpid()
         try:
             with typed(self.name):
                 connection = self._ready_writer()
                 self._require_in_place()
                 yield connection
         finally:
-            self._end_turn()
+            if getpid() == process:  # a child that was forked inside the block has other locks
+                self._end_turn()
 
     def _take_turn(self, wait: float) -> None:
         self._require_open()
@@ -228,9 +206,8 @@ class Database(OpenFile):
         self._writes += 1
 
     def _end_turn(self) -> None:
-        if getpid() == self._process:
-            self._writes -= 1
-            self._writing.release()
+        self._writes -= 1
+        self._writing.release()
 
     def _ready_writer(self) -> Connection:
         with self._lock:
@@ -247,6 +224,13 @@ class Database(OpenFile):
             write.must_commit = True  # what is kept in other places is another file (`opening.py`)
         with self.alone(wait_seconds=wait_seconds) as connection:
             self._retrying(lambda: connection.execute("VACUUM"), wait_seconds)
+
+
+def _written_ledger(connection: Connection) -> str:
+    found = connection.execute("SELECT data FROM ledger WHERE one = 1").fetchone()
+    if found is None:
+        raise corrupt("its ledger is missing")
+    return str(found[0])
 
 
 # ----------------------------------------------------------------------------
@@ -270,7 +254,6 @@ class MemoryDatabase(Database):
 
     def go_on_in_child(self) -> None:
         """Keep the connection, which is a copy, and begin with locks that nobody holds."""
-        self._process = getpid()
         self._lock, self._writing = threading.RLock(), threading.RLock()
         self._given_back = threading.Condition(self._lock)
         if self._writer is not None:
@@ -295,12 +278,6 @@ class MemoryDatabase(Database):
             self._end_turn()
             raise
         return connection, not in_transaction(connection)
-
-    def begin_read(self, connection: Connection) -> str:
-        """Begin to look at one state, unless that was begun; gives its ledger as it is written."""
-        if not in_transaction(connection):
-            return super().begin_read(connection)
-        return str(connection.execute("SELECT data FROM ledger WHERE one = 1").fetchone()[0])
 
     def give_back(self, connection: Connection, reusable: bool) -> None:
         """End what was read with the connection, and let the next have it."""

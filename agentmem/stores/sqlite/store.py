@@ -33,7 +33,6 @@ from agentmem.stores.open_files import (
 )
 from agentmem.stores.sqlite import memories
 from agentmem.stores.sqlite.connection import Read, Write, typed
-from agentmem.stores.sqlite.feed import SqliteFeed
 from agentmem.stores.sqlite.opening import (
     Connect,
     beside,
@@ -46,8 +45,14 @@ from agentmem.stores.sqlite.opening import (
 )
 from agentmem.stores.sqlite.pool import Database, MemoryDatabase
 from agentmem.stores.sqlite.schema import MIGRATIONS, Step
-from agentmem.stores.sqlite.upkeep import SqliteUpkeep, check_small, clean_files, write_copy
-from agentmem.stores.tables import OWNERS
+from agentmem.stores.sqlite.upkeep import (
+    SqliteFeed,
+    SqliteUpkeep,
+    check_small,
+    clean_files,
+    write_copy,
+)
+from agentmem.stores.tables import ANY, INDEX_FILES, OWNERS
 from agentmem.stores.values import Durability, Entry, Receipt, Restored, Source, check_entries
 from agentmem.stores.writing import note_source
 
@@ -127,6 +132,11 @@ class SqliteStore(BaseStore[Read, Write]):
                 note_source(write, source)
             return added
 
+    def close(self) -> None:
+        """Close the store; a second time does nothing."""
+        super().close()
+        memories.forget_read()  # what was read is kept no longer than the store
+
     def _cleaned(self, receipt: Receipt) -> Receipt:
         return replace(receipt, complete=clean_files(self._database))
 
@@ -185,8 +195,8 @@ def restore(backup: Path, path: Path) -> Restored:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             there = target.exists()
             with _held(target), new_file(target, replace=there) as temporary:
-                indexes = _copy(backup, temporary)
-                count = _checked(backup, temporary, indexes)
+                _copy(backup, temporary)
+                count = _checked(backup, temporary)
                 sync(temporary)
                 set_aside = _set_aside(target) if there else None
     except FileExistsError:
@@ -208,18 +218,17 @@ def _require_backup(backup: Path, target: Path) -> None:
         raise not_a_store(backup, "it is empty")
 
 
-def _copy(backup: Path, temporary: Path) -> list[str]:
-    """Copy a backup with its own log, without touching it; gives the names of its index files."""
+def _copy(backup: Path, temporary: Path) -> None:
+    """Copy a backup with its own log, without touching it."""
     logged = has_log(backup)
     uri = f"{backup.absolute().as_uri()}?mode=ro{'' if logged else '&immutable=1'}"
     with typed(str(backup)), contextlib.closing(connect_sqlite(uri)) as source:
         if logged:
             require_own_log(backup, source, connect_sqlite)
         write_copy(source, temporary)
-        return [str(name) for (name,) in source.execute("SELECT name FROM index_files")]
 
 
-def _checked(backup: Path, temporary: Path, indexes: Iterable[str]) -> int:
+def _checked(backup: Path, temporary: Path) -> int:
     """How many memories the copy has; refuses one with any damage.
 
     Its index files are not restored, so it forgets them.
@@ -228,8 +237,7 @@ def _checked(backup: Path, temporary: Path, indexes: Iterable[str]) -> int:
         with SqliteStore(temporary, checked_below_bytes=0) as store:
             report = store.upkeep.verify()
             if report.ok:
-                for name in indexes:
-                    store.feed.drop_index_file(name)
+                store._tables.write(lambda write: write.remove(INDEX_FILES, ANY))
     except StoreError as error:
         if not isinstance(error, StoreCorrupt):
             raise
