@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal, cast, get_args
 
@@ -75,7 +75,8 @@ class ContextBlock:
     """What is worth knowing for one turn, best first.
 
     `total_found` is how many sources were found, shown or not; left out, it is
-    how many are shown.
+    how many are shown. `total_tokens`
+    is what the block costs as it is sent; 0 before it was counted.
     """
 
     user_profile: tuple[str, ...] = ()
@@ -83,6 +84,7 @@ class ContextBlock:
     working_memory: tuple[Pointer, ...] = ()
     summary: str = ""
     total_found: int = 0
+    total_tokens: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         shown = len(self.related_knowledge)

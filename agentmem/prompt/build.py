@@ -388,7 +388,9 @@ def build_block(
             return built
         text, tokens = sealed(block, knowledge.text)
         if tokens <= limit_tokens:
-            return replace(built, block=block, text=text, tokens=tokens)
+            return replace(
+                built, block=replace(block, total_tokens=tokens), text=text, tokens=tokens
+            )
         # The whole cost more than its parts with this counter: leave that much more room,
         # at the profile's expense only when nothing else is left.
         over = tokens - limit_tokens

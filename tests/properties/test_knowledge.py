@@ -209,6 +209,8 @@ def test_the_message_never_costs_more_than_its_budget(  # noqa: PLR0917  # given
         assert message_tokens(sent, count) == built.tokens <= limit
         assert parse_context(built.text, secret=SECRET) == built.block
         assert built.block is not None
+        assert built.block.total_tokens == built.tokens
+        assert built.block is not None
 
 
 @given(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import warnings
 from typing import Any
 
@@ -215,46 +214,6 @@ def test_the_cache_answers_as_the_counter_does(asked: list[str], size: int) -> N
     for text in asked * 2:
         assert cached(text) == word_counter(text)
         assert len(cached) <= size
-
-
-def elements_of(text: str) -> list[str]:
-    """A text cut before every tag that begins a line, after one that such a line ends with,
-    and around the code of a block's lines: what stands in a source is one part, its tag another."""
-    parts: list[str] = []
-    for line in re.split(r"(?<=\n)(?=<)", text):
-        end = line.find(">\n") + 2
-        coded = re.fullmatch(
-            r"(<!-- agentmem reference)( [0-9a-f]{16})( .*)", line, flags=re.DOTALL
-        )
-        if line is not text and 1 < end < len(line) and line[end] not in "\r\n/":
-            parts += (line[:end], line[end:])
-        elif coded:
-            parts += coded.groups()
-        else:
-            parts.append(line)
-    return parts
-
-
-@given(
-    pieces=st.lists(
-        st.sampled_from(
-            (
-                "\n", "\r", " ", "\t", "<", "/", ">", "<s>", "\n<", "\n\n", "'s", "12", "é",
-                "<!-- agentmem reference 0f1e2d3c4b5a6978", " begins: ", " ends -->",
-            )
-        )
-        | texts(max_size=20),
-        max_size=40,
-    )
-)  # fmt: skip
-def test_a_block_costs_what_its_elements_cost(pieces: list[str]) -> None:
-    """T16 Counted by elements. Counting what stands between line ends and tags and adding it up
-    gives what the encoding itself counts, so a block costs the sum of its elements."""
-    text = "".join(pieces)
-    for name in ("o200k_base", "cl100k_base"):
-        counter = tiktoken_counter(name)
-        assert counter is not None
-        assert sum(map(counter, elements_of(text))) == counter(text)
 
 
 @given(
