@@ -109,7 +109,7 @@ class Waiting:
     def __init__(self, *, capacity: int, worker: str) -> None:
         self.last_number = 0
         self.entries: dict[Identity, QueuedJob] = {}
-        self.stored: dict[int, QueuedJob] = {}
+        self.stored: dict[Identity, QueuedJob] = {}
         self._capacity = capacity
         self._worker = worker
         self._newest: OrderedDict[Identity, tuple[datetime, bool, int]] = OrderedDict()
@@ -135,7 +135,7 @@ class Waiting:
             entry.submitted_at = max(entry.submitted_at, self._newest[entry.identity][0])
         self.entries[entry.identity] = entry
         self._remember(entry)
-        self._drop_stored(lambda other: other.identity == entry.identity)
+        self.stored.pop(entry.identity, None)
         return True
 
     def take(self, entries: Sequence[QueuedJob]) -> list[QueuedJob]:
@@ -151,17 +151,21 @@ class Waiting:
         if self.is_superseded(entry):
             return
         if entry.stored_id is not None:
-            self.stored[entry.stored_id] = entry
+            self.stored[entry.identity] = entry
         else:
             self.entries.setdefault(entry.identity, entry)
 
     def nothing_stored(self, now: datetime, kinds: Collection[str]) -> None:
         """The store has none of these kinds that is due: somebody else has what was ours."""
-        self._drop_stored(lambda entry: entry.kind in kinds and entry.is_due(now))
+        for entry in list(self.stored.values()):
+            if entry.kind in kinds and entry.is_due(now):
+                del self.stored[entry.identity]
 
     def settle(self, entry: QueuedJob) -> None:
         """A job is done or given up; an older one of the same key is not to run after it."""
-        self._drop_stored(lambda other: other.stored_id == entry.stored_id)
+        waits = self.stored.get(entry.identity)
+        if waits is not None and waits.stored_id == entry.stored_id:
+            del self.stored[entry.identity]
         self._remember(entry)
 
     def is_superseded(self, entry: QueuedJob) -> bool:
@@ -190,9 +194,6 @@ class Waiting:
     def retrying(self, now: datetime) -> int:
         """How many wait for their next try."""
         return sum(not entry.is_due(now) for entry in self.entries.values())
-
-    def _drop_stored(self, gone: Callable[[QueuedJob], bool]) -> None:
-        self.stored = {number: e for number, e in self.stored.items() if not gone(e)}
 
     def _moment(self, entry: QueuedJob) -> tuple[datetime, bool, int]:
         """When it was submitted; of two at one moment, ours is the newer."""
