@@ -18,8 +18,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 from agentmem.base.blas import one_thread
 from agentmem.base.errors import EmbedderUnavailable
+from agentmem.base.lazy import Lazy
 from agentmem.base.protocols import EmbedderId
 from agentmem.search.embedders.base import (
+    OneSided,
     check_texts,
     file_sha256,
     package_folder,
@@ -49,39 +51,29 @@ _WINDOWS = ((2, 0), (3, 1), (5, 2))
 _CHANNELS = 256
 
 
-class UseEmbedder:
+class UseEmbedder(OneSided):
     """512-dimensional sentence vectors of the first 256 tokens of a text."""
 
     at_once = 512
     """So many texts are embedded while who adds them waits: about a second."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loaded: _Encoder | None = None
+        self._encoder = Lazy(lambda: _installed(_find_installed()))
 
     @property
     def id(self) -> EmbedderId:
-        return EmbedderId(name="use", version=self._load().digest[:12], dimensions=DIMENSIONS)
+        version = self._encoder.value.digest[:12]
+        return EmbedderId(name="use", version=version, dimensions=DIMENSIONS)
 
     def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         import numpy as np
 
         texts = check_texts(texts, max_characters=MAX_CHARACTERS)
-        encoder = self._load()
+        encoder = self._encoder.value
         rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for row, text in enumerate(texts):
             rows[row] = encoder.vector(text)
         return to_unit(rows, embedder="use", count=len(texts))
-
-    def embed_query(self, text: str, /) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self.embed_documents([text])[0]
-        return vector
-
-    def _load(self) -> _Encoder:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = _encoder(_find_installed())
-            return self._loaded
 
 
 class _Encoder:
@@ -148,7 +140,7 @@ class _Encoder:
         return np.asarray(rows / spread * gain + shift, dtype=np.float32)
 
 
-_encoder = lru_cache(maxsize=1)(_Encoder)
+_installed = lru_cache(maxsize=1)(_Encoder)
 """The one of this process: every memory that is open reads with it."""
 
 
