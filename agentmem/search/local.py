@@ -478,7 +478,8 @@ class LocalSearch:
         self._require_own()
         with self._lock:
             self.catch_up()
-            for index in (self.words, *self._vectors.values()):
+            self.words.snapshot()
+            for index in self._vectors.values():
                 index.snapshot()
             self._saved_seq = None
         if "_of_cold" in self.__dict__:
@@ -491,7 +492,8 @@ class LocalSearch:
         self.intake.close()
         self.checks.close()
         with self._lock:
-            for index in (self.words, *self._vectors.values()):
+            self.words.close()
+            for index in self._vectors.values():
                 index.close()
         self._expected = _nobody
         if "_of_cold" in self.__dict__:

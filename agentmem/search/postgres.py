@@ -29,10 +29,9 @@ from agentmem.search.protocol import (
     surround,
 )
 from agentmem.search.rank import HOPS
-from agentmem.stores.postgres.connection import Transaction
 from agentmem.stores.postgres.reading import select_rows, told_of
 from agentmem.stores.postgres.store import PostgresStore
-from agentmem.stores.postgres.tables import seen_condition
+from agentmem.stores.postgres.tables import Transaction, seen_condition
 from agentmem.stores.postgres.writing import embedder_number
 from agentmem.stores.tables import Row
 from agentmem.stores.values import (

@@ -113,9 +113,8 @@ def _run(session: Any, inputs: frozenset[str], tokens: tuple[int, ...]) -> NDArr
         "token_type_ids": np.zeros_like(ids),
     }
     try:
-        states = session.run(
-            None, {name: value for name, value in feeds.items() if name in inputs}
-        )[0]
+        given = {name: value for name, value in feeds.items() if name in inputs}
+        states = session.run(None, given)[0]
         pooled: NDArray[np.float32] = np.asarray(states, dtype=np.float32)[0].mean(axis=0)
     except Exception as error:  # onnxruntime raises its own unnamed exceptions
         raise EmbedderFailed(f"MiniLM could not embed a text: {error}.") from error

@@ -212,7 +212,8 @@ def save_vectors(index: VectorIndex, path: Path) -> str:
     """
     index.upkeep.wait()
     rows, codes = index.snapshot()
-    header, arrays = _of_embedder(index.embedder), {"rows": rows}
+    header = _of_embedder(index.embedder)
+    arrays: dict[str, NDArray[Any]] = {"rows": rows}
     if codes is not None:
         packed, coded, centroids, trained_at = codes
         header |= {"trained_at": trained_at, "coded": coded}

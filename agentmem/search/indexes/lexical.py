@@ -62,7 +62,8 @@ class _Tail:
             self._values = [grown(values[:size], 2 * end) for values in self._values]
         sizes = np.diff(batch.term_offsets)
         positions = np.repeat(np.arange(start, start + len(batch)), sizes)
-        given = (batch.terms, batch.counts(), positions, np.repeat(batch.length, sizes))
+        lengths = np.repeat(batch.length, sizes)
+        given: list[NDArray[Any]] = [batch.terms, batch.counts(), positions, lengths]
         for values, new in zip(self._values, given, strict=True):
             values[size:end] = new
         self._size = end

@@ -353,7 +353,8 @@ class Postings:
             return np.zeros(len(positions), dtype=np.uint8)
         at = self.positions.searchsorted(positions)
         found = self.positions.take(at, mode="clip") == positions
-        return self.counts.take(at, mode="clip") * found
+        counts: NDArray[np.uint8] = self.counts.take(at, mode="clip") * found
+        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -469,7 +470,7 @@ class Match:
         gains /= norm
         gains *= np.repeat([factor for _, factor in used], [held.size for held, _ in used])
         # Each row's gains are added up in the order of the terms, as `_score` does.
-        total = np.bincount(held, weights=gains, minlength=end)
+        total: NDArray[Any] = np.bincount(held, weights=gains, minlength=end)
         if self._columns.inside is not None:
             total *= self._columns.inside
         positions = np.flatnonzero(total)

@@ -190,7 +190,7 @@ class Matrix:
         counts, steps = self._arrays
         return counts.take(slots, axis=0), steps.take(slots)
 
-    def missing(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    def missing(self, slots: NDArray[Any]) -> NDArray[Any]:
         """Those of `slots` that are not filled."""
         return slots.compress(np.isnan(self._arrays[1].take(slots))) if self._gaps else slots[:0]
 
@@ -199,7 +199,7 @@ class Matrix:
         counts, steps = self.at(slots)
         return counts * np.nan_to_num(steps)[:, None]
 
-    def products(self, slots: NDArray[np.int64], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    def products(self, slots: NDArray[Any], query: NDArray[np.float32]) -> NDArray[np.float32]:
         """The inner product of each slot's unit vector with `query`, NaN where none is filled in.
 
         Row by row, so the bits do not depend on what else is asked for, and no BLAS
@@ -321,7 +321,7 @@ class Slots:
         self.live[start:end] = alive
         self.live_count += int(np.count_nonzero(alive))
 
-    def fill(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    def fill(self, slots: NDArray[Any]) -> NDArray[Any]:
         """Fetch what is not here yet; those of `slots` that have a vector."""
         missing = self.matrix.missing(slots)
         if not missing.size:

@@ -288,7 +288,7 @@ class RowTable:
                     positions = positions[_among(self._at("owner", positions), scope.owners)]
                 return self._selection(positions[self._passes(positions, scope)])
             chosen = self._kept_selection(scope.owners, scope.without_flags & self._flags_seen)
-            if scope.kinds is scope.created_from_us is scope.created_before_us is None:
+            if (scope.kinds, scope.created_from_us, scope.created_before_us) == (None, None, None):
                 return chosen
             return self._selection(chosen.listed[self._passes(chosen.listed, scope)])
 

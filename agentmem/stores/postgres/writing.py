@@ -9,13 +9,16 @@ from typing import Any
 
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import UNUSED, Memory, Usage
-from agentmem.stores.postgres.connection import Halves, Integers, Transaction, as_json
+from agentmem.stores.postgres.connection import Halves
 from agentmem.stores.postgres.reading import COLUMNS, find_where
 from agentmem.stores.postgres.tables import (
     CONTENTS,
     EMBEDDINGS,
     SCOPES,
     SPEAKERS,
+    Transaction,
+    array_of,
+    as_json,
     digest,
     owner_key,
 )
@@ -124,7 +127,7 @@ def put(
     given = _given(transaction, _stored(entries, names), entries)
     ((rows,),) = transaction.only(
         _PUT,
-        owners=Integers([owner for owner, _, _ in held], 32),
+        owners=array_of([owner for owner, _, _ in held]),
         kinds=[kind for _, kind, _ in held],
         held=[content for _, _, content in held],
         contents=[memory.content_hash for memory in memories],
@@ -227,9 +230,9 @@ def _terms(stored: Sequence[dict[str, Any]]) -> dict[str, Any]:
     of = np.repeat(np.arange(1, len(stored) + 1), sizes)
     order = np.lexsort((of, terms, np.repeat([one["owner"] for one in stored], sizes)))
     return {
-        "terms": Integers(terms[order], 64),
-        "counts": Integers(np.clip(counts, 1, COUNT_LIMIT)[order], 16),
-        "term_of": Integers(of[order], 32),
+        "terms": array_of(terms[order].tolist()),
+        "counts": array_of(np.clip(counts, 1, COUNT_LIMIT)[order].tolist()),
+        "term_of": array_of(of[order].tolist()),
     }
 
 
@@ -286,11 +289,11 @@ def _vectors(
     ]
     return {
         "spaces": as_json(named),
-        "embedders": Integers(numbers, 32),
+        "embedders": array_of(numbers),
         "halves": Halves(half),
         "wides": wide,
         "shared": shared_ones,
-        "vector_of": Integers(of, 32),
+        "vector_of": array_of(of),
     }
 
 
@@ -311,9 +314,9 @@ def add_vectors(
     added = transaction.all(
         f"SELECT add_vectors({_ROWS}, %(states)s::integer[], %(spaces)s::json, %(graph)s, "
         f"{_VECTORS})",
-        rows=Integers([one["row"] for one in stored], 64),
-        owners=Integers([one["owner"] for one in stored], 32),
-        states=Integers([one["flags"] for one in stored], 32),
+        rows=array_of([one["row"] for one in stored]),
+        owners=array_of([one["owner"] for one in stored]),
+        states=array_of([one["flags"] for one in stored]),
         graph=graph,
         **_vectors(given),
     )
