@@ -60,7 +60,6 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     if request.param.endswith("bounds"):
         monkeypatch.setattr(match_module, "SMALL", 0)
         monkeypatch.setattr(sums_module, "SPARSE", 100 if request.param == "all bounds" else 0)
-        monkeypatch.setattr(match_module, "MANY", 0)
         monkeypatch.setattr(match_module, "CHEAP", 2)
         monkeypatch.setattr(sums_module, "SAMPLE", 4)
 

@@ -99,7 +99,6 @@ def test_large_lists_are_pruned_without_changing_the_answer(
     small: int, sparse: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(match, "SMALL", small)
-    monkeypatch.setattr(match, "MANY", 1)
     monkeypatch.setattr(sums, "SPARSE", sparse)
     rows = zipf_rows(6000, seed=1)
     index = index_of(*rows)

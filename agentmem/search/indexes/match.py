@@ -303,9 +303,6 @@ def _fitted(values: NDArray[Any], size: int) -> NDArray[Any]:
 SMALL = 1 << 15
 """A table of up to so many rows is scored whole: choosing what to score would cost more."""
 
-MANY = 8
-"""More contenders than so many times what is asked for are narrowed down before they are scored."""
-
 CHEAP = 1 << 16
 """Rare words are added up, up to this many postings, before asking what can be left out."""
 
@@ -509,38 +506,10 @@ class Match:
                 sums.add(*rest.pop(0), bounds)
             sums.leave_out(tried)
             positions = self._living(sums.reaching(least))
-            if rest and len(positions) > MANY * n:
-                highest = sums.values.take(positions)
-                positions = self._narrowed(positions, highest, rest, reached=reached, most=most)
         return (
             np.concatenate((tried, positions)),
             np.concatenate((tried_scores, self._score(positions))),
         )
-
-    def _narrowed(
-        self,
-        positions: NDArray[np.int32],
-        highest: NDArray[np.float32],
-        rest: Sequence[tuple[Postings, float]],
-        *,
-        reached: float,
-        most: float,
-    ) -> NDArray[np.int32]:
-        """Those of `positions` that can still get to `reached`.
-
-        `highest` is what each may have from the words that were added up; the
-        others are looked up one by one, the weightiest first.
-        """
-        norm = self._norm(self._columns.length.take(positions))
-        bound = highest.astype(np.float64) * _SLACK
-        open_bound = sum(factor for _, factor in rest) * most
-        for postings, factor in sorted(rest, key=lambda item: -item[1]):
-            counts = postings.counts_at(positions).astype(np.float64)
-            bound += factor * (counts * (K1 + 1.0) / (counts + norm)) * _SLACK
-            open_bound -= factor * most
-            keep = bound + open_bound * _SLACK >= reached
-            positions, norm, bound = (part.compress(keep) for part in (positions, norm, bound))
-        return positions
 
 
 def _joined(parts: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:

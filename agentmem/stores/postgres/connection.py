@@ -232,6 +232,7 @@ class PostgresDatabase:
         self._ready: _Ready | None = None
         self._replica: _Ready | None = None
         self._written: str | None = None
+        """Where the log stood after the last write of this object, with a replica only."""
         self._numbers: dict[str, Numbers] = {}
         self.closed = False
 
@@ -266,16 +267,23 @@ class PostgresDatabase:
         deadline = time.monotonic() + self.busy_seconds
         for attempt in range(MOST_TRIES):
             ready = self._reading() if read else self.ready()
+            begin = ready.beginning(READ if read else WRITE)
             try:
-                return self._once(ready, call, read=read)
+                with as_our_errors(self.where, but=_RETRIED), ready.pool.connection() as connection:
+                    transaction = Transaction(connection, self.tenant, self._known(), begin)
+                    result = call(transaction)
+                    transaction.finish()
+                    if not read and self._read_dsn is not None:
+                        lsn = connection.execute("SELECT pg_current_wal_insert_lsn()::text")
+                        self._written = str((lsn.fetchone() or ("0/0",))[0])
+                    return result
             except _RETRIED as error:
                 last: Exception = error
                 self._numbers.clear()
-            except _Taken as error:
-                taken = self._first_taken(error.added)
-                if taken is not None:
-                    raise DuplicateRecord(taken) from None
-                last = error
+                if error.diag.constraint_name == "memories_tenant_key_key":
+                    taken = self._first_taken(transaction.added)
+                    if taken is not None:
+                        raise DuplicateRecord(taken) from None
             if time.monotonic() > deadline:
                 break
             time.sleep(random.uniform(0, 0.005 * 2**attempt))  # noqa: S311 - no secret
@@ -291,31 +299,6 @@ class PostgresDatabase:
             known = self._numbers[self.tenant] = {"owners": {}, "strands": {}}
         return known
 
-    def _once(self, ready: _Ready, call: Callable[[Transaction], T], *, read: bool) -> T:
-        begin = ready.beginning(READ if read else WRITE)
-        try:
-            with ready.pool.connection() as connection:
-                transaction = Transaction(connection, self.tenant, self._known(), begin)
-                try:
-                    result = call(transaction)
-                    transaction.finish()
-                except _RETRIED as error:
-                    if error.diag.constraint_name == "memories_tenant_key_key":
-                        raise _Taken(transaction.added) from error
-                    raise
-                if not read and self._read_dsn is not None:
-                    self._note_lsn(connection)
-                return result
-        except _RETRIED:
-            raise
-        except psycopg.Error as error:
-            raise translated(error, self.where) from error
-
-    def _note_lsn(self, connection: psycopg.Connection[Any]) -> None:
-        found = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-        if found is not None:
-            self._written = str(found[0])
-
     def _first_taken(self, added: Mapping[bytes, str]) -> str | None:
         """The first of these ids that is there; none if it went away meanwhile."""
         found = self.read(
@@ -326,10 +309,6 @@ class PostgresDatabase:
         )
         there = {bytes(key) for (key,) in found}
         return next((memory_id for key, memory_id in added.items() if key in there), None)
-
-    def lsn(self) -> str | None:
-        """Where the log stood after the last write of this object, with a replica only."""
-        return self._written
 
     # -- opening ----------------------------------------------------------------------
 
@@ -447,14 +426,6 @@ class PostgresDatabase:
 
     def has_connections(self) -> bool:
         return self._ready is not None and self._ready.pid == os.getpid()
-
-
-class _Taken(Exception):
-    """A memory that was added has the id of another one."""
-
-    def __init__(self, added: Mapping[bytes, str]) -> None:
-        super().__init__("an id is taken")
-        self.added = added
 
 
 def _has_ended(connection: psycopg.Connection[Any]) -> bool:
@@ -650,12 +621,13 @@ def translated(error: psycopg.Error, where: str) -> StoreError | InvalidInput:
 class as_our_errors:  # noqa: N801 - used as `with typed(where):`
     """Raise our errors for the driver's inside the block."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, *, but: tuple[type[psycopg.Error], ...] = ()) -> None:
         self._where = where
+        self._but = but
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, psycopg.Error):
+        if isinstance(error, psycopg.Error) and not isinstance(error, self._but):
             raise translated(error, self._where) from error

@@ -29,6 +29,7 @@ from agentmem.stores.tables import (
     USAGE,
     Found,
     Place,
+    Row,
     in_strand,
     memory_values,
     owned_by,
@@ -236,16 +237,15 @@ def _terms(stored: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def remove_terms(transaction: Transaction, rows: Collection[int]) -> None:
-    """Take the words of `rows` out, found by the terms that the rows hold."""
-    found = transaction.ask("row, owner, indexed", MEMORIES, {"row": rows})
+def remove_terms(transaction: Transaction, found: Iterable[Row]) -> None:
+    """Take the words of rows out, each given with its owner and what holds its terms."""
     lines = [
         (owner, term, row)
         for row, owner, indexed in found
         for (term,) in struct.iter_unpack("<q", unpack_terms(indexed)["terms"])
     ]
     if lines:
-        owners, terms, keys = (list(column) for column in zip(*lines, strict=True))
+        owners, terms, keys = map(array_of, zip(*lines, strict=True))
         transaction.run(
             """DELETE FROM postings AS p USING unnest(
                 %(owners)s::integer[], %(terms)s::bigint[], %(rows)s::bigint[])
@@ -384,19 +384,20 @@ def rewrite(
     owner, strand = old.owner, old.strand
     if in_strand(memory) != in_strand(old.memory):
         owner, strand = _Names(transaction).of(memory)
+    ((told,),) = transaction.ask("indexed", MEMORIES, {"row": old.row})
     if entry is None:
-        ((told,),) = transaction.ask("indexed", MEMORIES, {"row": old.row})
-        kept = unpack_terms(told)
-        indexed = pack(Entry(memory=memory, **kept), owner=owner, strand=strand or 0)
+        indexed = pack(Entry(memory=memory, **unpack_terms(told)), owner=owner, strand=strand or 0)
     else:
         indexed = pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
     values = _values(memory, old.row, owner, strand, indexed)
     hidden = (memory.deleted_at is None) != (old.memory.deleted_at is None)
     relink = relink and (hidden or _place(values) != old.place)
     after = followers(transaction, [old.place]) if relink else set()
-    if entry is not None or owner != old.owner:
-        remove_terms(transaction, [old.row])
-        transaction.run(_UPDATE, **values)
+    moved = owner != old.owner or values["flags"] != flags_of(old.memory)
+    if moved or entry is not None:
+        remove_terms(transaction, [(old.row, old.owner, told)])
+    transaction.run(_UPDATE, **values)
+    if moved or entry is not None:
         transaction.later(
             f"SELECT add_terms({_ROWS}, %(lengths)s::integer[], %(states)s::integer[], "
             "%(terms)s::bigint[], %(counts)s::smallint[], %(term_of)s::integer[])",
@@ -406,20 +407,7 @@ def rewrite(
             states=[values["flags"]],
             **_terms([values]),
         )
-    else:
-        transaction.run(_UPDATE, **values)
-    changed = values["flags"] != flags_of(old.memory)
-    if changed and entry is None and owner == old.owner:
-        terms = unpack_terms(indexed)["terms"]
-        transaction.run(
-            """UPDATE postings SET flags = %(flags)s WHERE tenant = %(tenant)s
-            AND owner = %(owner)s AND term = ANY(%(terms)s) AND row = %(row)s""",
-            flags=values["flags"],
-            owner=owner,
-            terms=list(struct.unpack(f"<{len(terms) // 8}q", terms)),
-            row=old.row,
-        )
-    if changed or owner != old.owner:
+    if moved:
         transaction.run(
             "UPDATE embeddings SET owner = %(owner)s, shared = %(shared)s, flags = %(flags)s "
             "WHERE tenant = %(tenant)s AND row = %(row)s",
@@ -529,7 +517,7 @@ def remove_rows(transaction: Transaction, found: Sequence[Found]) -> int:
     """Take memories out with all that is kept of them alone; gives how many vectors went."""
     rows = [one.row for one in found]
     vectors = remove_vectors(transaction, rows)
-    remove_terms(transaction, rows)
+    remove_terms(transaction, transaction.ask("row, owner, indexed", MEMORIES, {"row": rows}))
     for table in (USAGE, MEMORIES):
         transaction.remove(table, {"row": rows})
     for one in found:
