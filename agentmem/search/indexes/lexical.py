@@ -285,7 +285,7 @@ def _unlisted(
     if selection.count < selection.end:
         known = selection.frequencies.get(term)
         if known is None:
-            known = postings.size - sum(_shared(one[0], selection.outside) for one in found)
+            known = postings.size - sum(len(_common(p, selection.outside)[0]) for p, _, _ in found)
             if len(selection.frequencies) >= KEPT_FREQUENCIES:
                 selection.frequencies.clear()
             selection.frequencies[term] = known
@@ -307,9 +307,7 @@ def _listed(piece: Piece, selection: RowSelection) -> Piece:
     here: NDArray[Any]
     if SCATTERED * len(starts) > len(wanted):
         if len(positions) > 32 * len(wanted):
-            at = positions.searchsorted(wanted)
-            here = np.flatnonzero(positions.take(at, mode="clip") == wanted)
-            at = at.take(here)
+            at, here = _common(positions, wanted)
         else:
             at = np.flatnonzero(selection.mask.take(positions))
             here = wanted.searchsorted(positions.take(at))
@@ -323,9 +321,12 @@ def _listed(piece: Piece, selection: RowSelection) -> Piece:
     return held, counts.take(at), None if codes is None else codes.take(at)
 
 
-def _shared(positions: NDArray[np.int32], others: NDArray[np.int32]) -> int:
-    """How many of `positions` are among `others`; both ascending."""
-    few, many = (positions, others) if len(positions) < len(others) else (others, positions)
-    if not len(few):
-        return 0
-    return int(np.count_nonzero(many.take(many.searchsorted(few), mode="clip") == few))
+def _common(
+    one: NDArray[np.int32], other: NDArray[np.int32]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where the numbers that are in both stand in each; both ascending, each number once."""
+    if len(one) > len(other):
+        return _common(other, one)[::-1]
+    at = other.searchsorted(one)
+    here = np.flatnonzero(other.take(at, mode="clip") == one) if len(other) else at
+    return here, at.take(here)

@@ -162,6 +162,9 @@ EMPTY = Segment(
 )
 
 
+_OF_POSTINGS = ("positions", "counts", "codes")
+
+
 def encode(counts: NDArray[np.uint8], lengths: NDArray[np.int32]) -> NDArray[np.uint8]:
     """One byte that says roughly how often a word stands in a row of what length."""
     buckets = np.searchsorted(LENGTH_EDGES, lengths, side="right").astype(np.uint8)
@@ -219,20 +222,15 @@ def join(
     order = np.argsort(terms, kind="stable")
     terms = terms[order]
     bases = np.cumsum([0] + [s.size for s in segments[:-1]])
-    starts = np.concatenate(
-        [s.offsets[:-1] + base for s, base in zip(segments, bases, strict=True)]
-    )[order]
+    starts = [s.offsets[:-1] + base for s, base in zip(segments, bases, strict=True)]
+    starts_of = np.concatenate(starts)[order]
     sizes = np.concatenate([np.diff(s.offsets) for s in segments])[order]
-    total = int(sizes.sum())
-    positions = np.empty(total, dtype=np.int32)
-    counts = np.empty(total, dtype=np.uint8)
-    codes = np.empty(total, dtype=np.uint8)
+    made = [np.empty(int(sizes.sum()), getattr(EMPTY, name).dtype) for name in _OF_POSTINGS]
     left = np.empty(len(terms), dtype=np.int64)
     ends = np.cumsum(sizes)
-    new = np.ones(len(terms), dtype=bool)  # where a term begins; it may come in several segments
-    new[1:] = terms[1:] != terms[:-1]
-    written = 0
-    at = 0
+    new = np.append(True, terms[1:] != terms[:-1])[: len(terms)]
+    """Where a term begins; it may come in several segments."""
+    written = at = 0
     while at < len(terms):
         done = int(ends[at - 1]) if at else 0
         until = max(at + 1, int(np.searchsorted(ends, done + PIECE, side="right")))
@@ -240,64 +238,47 @@ def join(
             until += 1
         piece = sizes[at:until]
         firsts = np.cumsum(piece) - piece
-        source = np.repeat(starts[at:until] - firsts, piece)
+        source = np.repeat(starts_of[at:until] - firsts, piece)
         source += np.arange(len(source))
         moved = _gather(segments, bases, source)
         keep = live.take(moved[0])
         left[at:until] = np.add.reduceat(keep, firsts, dtype=np.int64)
         kept = [part.compress(keep) for part in moved]
-        end = written + len(kept[0])
         if renumbered is not None:
             kept[0] = renumbered.take(kept[0])
             which = np.repeat(np.cumsum(new[at:until]), left[at:until])
-            kept = _in_order(which, kept)
-        positions[written:end], counts[written:end], codes[written:end] = kept
+            order = np.argsort((which << np.int64(32)) | kept[0])
+            kept = [part.take(order) for part in kept]
+        end = written + len(kept[0])
+        for whole, part in zip(made, kept, strict=True):
+            whole[written:end] = part
         written, at = end, until
-    firsts = np.flatnonzero(new) if total else []
-    if not len(firsts):
-        return EMPTY
-    frequencies = np.add.reduceat(left, firsts)
+    frequencies = np.add.reduceat(left, np.flatnonzero(new))
     present = frequencies > 0
+    positions, counts, codes = (whole[:written].copy() for whole in made)
     return Segment(
-        terms=terms[firsts][present],
+        terms=terms[new][present],
         offsets=np.concatenate(([0], np.cumsum(frequencies[present]))).astype(np.int64),
-        positions=_fitted(positions, written),
-        counts=_fitted(counts, written),
-        codes=_fitted(codes, written),
+        positions=positions,
+        counts=counts,
+        codes=codes,
     )
-
-
-def _in_order(which: NDArray[np.int64], postings: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """The postings, positions first, by position within each term; `which` ascends."""
-    keys = (which << np.int64(32)) | postings[0]
-    if bool((keys[1:] > keys[:-1]).all()):
-        return postings
-    order = np.argsort(keys)
-    return [part.take(order) for part in postings]
 
 
 def _gather(
     segments: Sequence[Segment], bases: NDArray[np.int64], source: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
+) -> list[NDArray[Any]]:
     """The postings at `source`, counted through all segments one after the other."""
-    positions = np.empty(len(source), dtype=np.int32)
-    counts = np.empty(len(source), dtype=np.uint8)
-    codes = np.empty(len(source), dtype=np.uint8)
     if len(segments) == 1:
-        only = segments[0]
-        return only.positions.take(source), only.counts.take(source), only.codes.take(source)
+        return [getattr(segments[0], name).take(source) for name in _OF_POSTINGS]
+    found = [np.empty(len(source), getattr(EMPTY, name).dtype) for name in _OF_POSTINGS]
     which = np.searchsorted(bases, source, side="right") - 1
     for number, segment in enumerate(segments):
         here = np.flatnonzero(which == number)
         local = source.take(here) - bases[number]
-        positions[here] = segment.positions.take(local)
-        counts[here] = segment.counts.take(local)
-        codes[here] = segment.codes.take(local)
-    return positions, counts, codes
-
-
-def _fitted(values: NDArray[Any], size: int) -> NDArray[Any]:
-    return values if len(values) == size else values[:size].copy()
+        for values, name in zip(found, _OF_POSTINGS, strict=True):
+            values[here] = getattr(segment, name).take(local)
+    return found
 
 
 SMALL = 1 << 15
