@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from agentmem.base.blas import one_thread
 from agentmem.base.errors import EmbedderUnavailable
@@ -91,7 +91,7 @@ class _Encoder:
         archive = zipfile.ZipFile(mapped)
         self._table = _Table(archive)
         self._weights: dict[str, NDArray[np.float32]] = {
-            name.removesuffix(".npy"): _read_array(archive.open(name))
+            name.removesuffix(".npy"): np.lib.format.read_array(archive.open(name))
             for name in archive.namelist()
             if not name.startswith("q")
         }
@@ -162,7 +162,8 @@ class _Table:
 
         self._parts = [archive.open(f"q{part + 1}.npy") for part in range(_PARTS)]
         for part in self._parts:
-            _read_header(part)
+            np.lib.format.read_magic(part)
+            np.lib.format.read_array_header_1_0(part)
         self._read = [0] * _PARTS
         self._rows = np.empty((_PARTS, _ROWS, DIMENSIONS), dtype=np.uint8)
         self._lock = threading.Lock()
@@ -239,21 +240,6 @@ class _Pieces:
             _, at, piece = best[at]
             found.append(piece)
         return tuple(reversed(found))
-
-
-def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    import numpy as np
-
-    np.lib.format.read_magic(file)
-    shape, _, kind = np.lib.format.read_array_header_1_0(file)
-    return shape, kind
-
-
-def _read_array(file: IO[bytes]) -> NDArray[Any]:
-    import numpy as np
-
-    shape, kind = _read_header(file)
-    return np.frombuffer(file.read(), kind).reshape(shape)
 
 
 def _checked(folder: Path, name: str) -> str:

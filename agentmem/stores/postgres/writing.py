@@ -139,8 +139,7 @@ def put(
 
 def _has_past(entry: Entry) -> bool:
     memory = entry.memory
-    used = memory.usage is not UNUSED and memory.usage != UNUSED
-    return used or bool(entry.versions) or bool(supersession_edges(memory))
+    return memory.usage != UNUSED or bool(entry.versions or supersession_edges(memory))
 
 
 def add(
@@ -160,7 +159,7 @@ def add(
     given = _given(transaction, _stored(entries, _Names(transaction, memories)), entries)
     ((rows, after),) = transaction.all(_ADD, graph=graph, **given)
     for row, entry in zip(rows, entries, strict=True):
-        if entry.memory.usage is not UNUSED and entry.memory.usage != UNUSED:
+        if entry.memory.usage != UNUSED:
             set_usage(transaction, row, entry.memory.usage)
         for version in entry.versions:
             keep_version(transaction, row, version.memory, version.replaced_at)
