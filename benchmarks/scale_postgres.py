@@ -137,8 +137,8 @@ class Watch:
         self._pids: list[int] = []
         if store is not None and unquote(store.database.dsn).partition("host=")[2][:1] == "/":
             store.feed.seq()
-            idle = store.database.ready().pool._pool
-            self._pids = [connection.info.backend_pid for connection in idle]
+            idle = store.database.ready().pool._idle
+            self._pids = [connection.info.backend_pid for _, connection in idle]
 
     def server_ms(self) -> float:
         found = [Path(f"/proc/{pid}/schedstat") for pid in self._pids]

@@ -81,27 +81,17 @@ def text_to_index(memory: Memory) -> str:
     """What a memory is found by: its text with title, headings and caption."""
     if not (memory.title or memory.heading_path or memory.metadata) and memory.text:
         return memory.text
-    return indexed_text(
-        memory.text,
-        title=memory.title,
-        heading_path=memory.heading_path,
-        extra=_caption(memory),
-    )
+    return indexed_text(memory.text, **_beside(memory))
 
 
 def text_to_embed(memory: Memory) -> str:
     """What stands for a memory in vector space."""
-    return embedded_text(
-        memory.text,
-        speaker=memory.speaker,
-        title=memory.title,
-        heading_path=memory.heading_path,
-        extra=_caption(memory),
-    )
+    return embedded_text(memory.text, speaker=memory.speaker, **_beside(memory))
 
 
-def _caption(memory: Memory) -> str:
-    return str(memory.metadata.get("caption") or "") if memory.metadata else ""
+def _beside(memory: Memory) -> dict[str, Any]:
+    caption = str(memory.metadata.get("caption") or "") if memory.metadata else ""
+    return {"title": memory.title, "heading_path": memory.heading_path, "extra": caption}
 
 
 # ----------------------------------------------------------------------------
