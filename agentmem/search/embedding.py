@@ -22,7 +22,7 @@ from agentmem.base.protocols import Embedder, EmbedderId
 from agentmem.base.types import Memory
 from agentmem.data import read_lists
 from agentmem.search.intake import Packed, text_to_embed
-from agentmem.search.rank import measure_background
+from agentmem.search.rank import fitted_models, measure_background
 from agentmem.stores.base import Store
 from agentmem.stores.values import pack_vectors
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-FITTED = frozenset({"wordllama", "minilm", "pair"})
-"""Embedders whose scale is part of the fitted weights."""
 BATCH = 64
 ABOUT_ONE = 1e-3
 KEPT_QUERIES = 256
@@ -119,7 +117,7 @@ class Embedding:
     def background(self) -> tuple[float, float] | None:
         """Mean and spread of the served embedder's cosines between unrelated texts."""
         embedder = self.serving
-        if embedder is None or embedder.id.name in FITTED:
+        if embedder is None or embedder.id.name in fitted_models():
             return None
         with self._lock:
             if embedder.id not in self._backgrounds:

@@ -246,15 +246,9 @@ def require_something(text: str, name: str = "text") -> str:
 
 def _moment(message: Mapping[str, Any], now: datetime) -> datetime:
     for name in _DATES:
-        value = message.get(name)
-        if value is None:
-            continue
-        moment = read_moment(value)
-        if moment is None:
-            raise InvalidMessage(
-                name, value, "is not a moment", remedy="Use ISO 8601, a datetime, or seconds."
-            )
-        return moment
+        moment = instant(message.get(name), name, error=InvalidMessage)
+        if moment is not None:
+            return moment
     return now
 
 
@@ -336,15 +330,15 @@ def _take_names(
     return left
 
 
-def instant(value: Instant, name: str) -> datetime | None:
+def instant(
+    value: Instant, name: str, *, error: type[InvalidInput] = InvalidInput
+) -> datetime | None:
     """A moment as users write it: a datetime, ISO 8601, or seconds since 1970."""
     if value is None:
         return None
     found = read_moment(value)
     if found is None:
-        raise InvalidInput(
-            name, value, "is not a moment", remedy="Use ISO 8601, a datetime, or seconds."
-        )
+        raise error(name, value, "is not a moment", remedy="Use ISO 8601, a datetime, or seconds.")
     return found
 
 

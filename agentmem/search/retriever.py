@@ -202,13 +202,11 @@ class Retriever:
         embedding: Embedding,
         *,
         rerank: Reranker | None = None,
-        leg: int = LEG,
     ) -> None:
         self._store = store
         self._index = index
         self._embedding = embedding
         self._rerank = rerank
-        self._leg = require_count(leg, "leg", least=1)
 
     def search(self, request: Request) -> SearchResults:
         """The best `top_k` memories at or above the threshold, best first (P1)."""
@@ -314,7 +312,7 @@ class Retriever:
             question=question,
             selection=request.selection,
             vector=self._ask_embedder(request, question, degradations),
-            most=max(self._leg, 2 * request.top_k),
+            most=max(LEG, 2 * request.top_k),
             words=request.mode != "vector",
             cold=cold,
             unfiltered=unfiltered,

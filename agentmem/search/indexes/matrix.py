@@ -68,10 +68,6 @@ class VectorCodes:
             quantiser.train(np.ascontiguousarray(sample[:TRAINING_ROWS], dtype=np.float32))
         return cls(faiss.vector_to_array(quantiser.centroids), dimensions)
 
-    def emptied(self) -> VectorCodes:
-        """The same quantiser without any codes."""
-        return VectorCodes(self.centroids, self.dimensions)
-
     def add(self, vectors: NDArray[np.float32]) -> None:
         with one_thread():
             self._index.add(np.ascontiguousarray(vectors))

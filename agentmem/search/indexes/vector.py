@@ -150,24 +150,20 @@ class VectorIndex:
 
     # -- upkeep ---------------------------------------------------------------------
 
-    def _job_due(self) -> str | None:
+    def _job_due(self) -> Callable[[], None] | None:
         slots = self._slots
+        enough = RETRAIN_GROWTH * slots.trained_at if slots.codes else self.approximate_from
         dead = slots.size - slots.live_count
-        if dead > max(self.fresh, slots.size // 8):
-            return "rebuild"
-        if slots.codes is None:
-            return "rebuild" if slots.live_count >= self.approximate_from else None
-        if slots.live_count >= RETRAIN_GROWTH * slots.trained_at:
-            return "rebuild"
-        return "code" if slots.size - slots.coded >= self.fresh else None
+        if slots.live_count >= enough or dead > max(self.fresh, slots.size // 8):
+            return self._rebuild
+        uncoded = slots.size - slots.coded if slots.codes else 0
+        return self._code_fresh if uncoded >= self.fresh else None
 
     def _tidy(self) -> bool:
         with self._lock:
             job = self._job_due()
-        if job == "rebuild":
-            self._rebuild()
-        elif job == "code":
-            self._code_fresh()
+        if job is not None:
+            job()
         return job is not None
 
     def _code_fresh(self) -> None:
@@ -221,7 +217,7 @@ class VectorIndex:
             codes = VectorCodes.trained(matrix.take(np.arange(0, count, step)))
             trained_at = count
         else:
-            codes = codes.emptied()
+            codes = VectorCodes(codes.centroids, codes.dimensions)
         for first in range(0, count, CODED_AT_ONCE):
             codes.add(matrix.take(np.arange(first, min(count, first + CODED_AT_ONCE))))
         return codes, trained_at

@@ -507,21 +507,15 @@ def migrate(
 
 def _role(connection: psycopg.Connection[Any]) -> str | None:
     """The role that transactions become, made if it may be; None without the right to do so."""
-    try:
-        with connection.transaction():
-            if not connection.execute(
-                "SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)
-            ).fetchone():
-                connection.execute(f"CREATE ROLE {ROLE} NOLOGIN")
-    except (pg.InsufficientPrivilege, pg.DuplicateObject, pg.UniqueViolation):
-        pass
-    if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone():
+    known = "SELECT 1 FROM pg_roles WHERE rolname = %s"
+    refused = (pg.InsufficientPrivilege, pg.DuplicateObject, pg.UniqueViolation)
+    with suppress(*refused), connection.transaction():
+        if not connection.execute(known, (ROLE,)).fetchone():
+            connection.execute(f"CREATE ROLE {ROLE} NOLOGIN")
+    if not connection.execute(known, (ROLE,)).fetchone():
         return None
-    try:
-        with connection.transaction():
-            connection.execute(f"GRANT {ROLE} TO CURRENT_USER")
-    except (pg.InsufficientPrivilege, pg.InternalError_):
-        pass
+    with suppress(pg.InsufficientPrivilege, pg.InternalError_), connection.transaction():
+        connection.execute(f"GRANT {ROLE} TO CURRENT_USER")
     return ROLE
 
 
