@@ -53,15 +53,11 @@ class PairEmbedder:
         self.reading = lru_cache(KEPT_READINGS)(partial(_read_one, self._models))
         """The row of one question, before the projection: whose world it asks about is told from
         how it is put, which the projection drops."""
-        self._projections = Lazy(_ours if path is None else partial(_from_file, Path(path)))
-        """From what both models say to one space, of a question and of what was told; their
-        digest."""
+        self._loaded = Lazy(partial(_load, self._models, None if path is None else Path(path)))
 
     @property
     def id(self) -> EmbedderId:
-        versions = [*(model.id.version for model in self._models), self._projections.value[1]]
-        version = "-".join(version[:8] for version in versions)
-        return EmbedderId(name="pair", version=version, dimensions=DIMENSIONS)
+        return self._loaded.value[1]
 
     def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         rows = self._projected(self.read(texts), "told")
@@ -77,10 +73,20 @@ class PairEmbedder:
         return _read(self._models, texts)
 
     def _projected(self, rows: NDArray[np.float32], side: str) -> NDArray[np.float32]:
-        projection = self._projections.value[0][side]
+        projection = self._loaded.value[0][side]
         with one_thread:
             projected: NDArray[np.float32] = rows @ projection
         return projected
+
+
+def _load(
+    models: Sequence[Embedder], path: Path | None
+) -> tuple[dict[str, NDArray[np.float32]], EmbedderId]:
+    """From what both models say to one space, of a question and of what was told; the id."""
+    found, digest = _ours() if path is None else _from_file(path)
+    versions = [*(model.id.version for model in models), digest]
+    version = "-".join(version[:8] for version in versions)
+    return found, EmbedderId(name="pair", version=version, dimensions=DIMENSIONS)
 
 
 def _read(models: Sequence[Embedder], texts: Sequence[str]) -> NDArray[np.float32]:

@@ -367,15 +367,20 @@ class RowTable:
         """
         wanted = np.asarray(rows, dtype=np.int64).reshape(-1)
         with self.lock:
-            here = self.positions_of(wanted) >= 0
-            before = self.columns_of(wanted, ("previous",))["previous"].astype(np.int64)
-            after = np.where(here, self._next_of.take(wanted, mode="clip"), 0).astype(np.int64)
-            named = self.columns_of(after, ("previous",))["previous"]
-            for at in np.flatnonzero((after > 0) & (named != wanted)).tolist():
+            positions = self.positions_of(wanted)
+            here = positions >= 0
+            if not here.any():
+                return np.zeros_like(wanted), np.zeros_like(wanted)
+            before = np.where(here, self._at("previous", np.maximum(positions, 0)), 0)
+            after = np.where(here, self._next_of.take(wanted, mode="clip"), np.int64(0))
+            next_at = self.positions_of(after)
+            named = self._at("previous", np.maximum(next_at, 0))
+            gone = (after > 0) & ((next_at < 0) | (named != wanted))
+            for at in np.flatnonzero(gone).tolist():
                 after[at] = self._next_of[wanted[at]] = self._find_next(int(wanted[at]))
             return (
-                np.where(self.holds(scope, before), before, 0),
-                np.where(self.holds(scope, after), after, 0),
+                np.where(self.holds(scope, before), before, np.int64(0)),
+                np.where(self.holds(scope, after), after, np.int64(0)),
             )
 
     def _find_next(self, row: int) -> int:
