@@ -32,11 +32,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agentmem.base.protocols import EmbedderId
+from agentmem.search.indexes.files import load_postings, load_vectors, save_postings, save_vectors
 from agentmem.search.indexes.lexical import PostingsIndex
-from agentmem.search.indexes.live import load_postings, load_vectors, save_postings, save_vectors
 from agentmem.search.indexes.rows import EVERYTHING, RowScope
 from agentmem.search.indexes.vector import VectorIndex
 from agentmem.stores.values import IndexRows
+from agentmem.text.terms import K1, B
 
 STOP = frozenset(
     re.findall(
@@ -227,8 +228,12 @@ def every_score(work: Workload, question: Any) -> Any:
     _, which = np.unique(batch.terms[held], return_inverse=True)
     frequency = np.bincount(which)[which] if len(held) else np.zeros(0)
     idf = np.log1p((n + 100 - frequency + 0.5) / (frequency + 0.5))
-    norm = 1.2 * (0.5 + 0.5 * batch.length[rows] / batch.length.mean())
-    return np.bincount(rows, idf * counts * 2.2 / (counts + norm), minlength=n)
+    norm = K1 * (1 - B + B * batch.length[rows] / batch.length.mean())
+    return np.bincount(rows, idf * counts * (K1 + 1) / (counts + norm), minlength=n)
+
+
+def find_words(index: PostingsIndex, question: Any, scope: RowScope = EVERYTHING) -> Any:
+    return index.match(question, [1.0] * len(question), scope=scope).top(TOP)
 
 
 def measure_words(work: Workload, more: Workload, folder: Path) -> tuple[dict[str, Any], Any]:
@@ -250,13 +255,13 @@ def measure_words(work: Workload, more: Workload, folder: Path) -> tuple[dict[st
     for name, scope in scopes_of(work.batch):
         say(f"words: {name}")
         report["search"][name] = spread(
-            [timed(partial(index.search, q, n=TOP, scope=scope)) for q in work.questions]
+            [timed(partial(find_words, index, q, scope)) for q in work.questions]
         )
     same = 0
     tried = work.questions[:20]
     for question in tried:
         truth = every_score(work, question)
-        rows, scores = index.search(question, n=TOP)
+        rows, scores = find_words(index, question)
         expected = np.sort(truth[truth > 0])[::-1][:TOP]
         same += int(np.allclose(scores, expected) and np.allclose(truth[rows - 1], scores))
     report["exact_answers"] = f"{same} of {len(tried)}"
@@ -265,7 +270,7 @@ def measure_words(work: Workload, more: Workload, folder: Path) -> tuple[dict[st
     )
     index.upkeep.wait()
     report["search_after_adds"] = spread(
-        [timed(partial(index.search, q, n=TOP)) for q in work.questions]
+        [timed(partial(find_words, index, q)) for q in work.questions]
     )
     start = time.perf_counter()
     digest = save_postings(index, folder / "words")
@@ -295,7 +300,7 @@ def measure_vectors(
     n, dimensions = work.vectors.shape
     embedder = EmbedderId(name="benchmark", version="1", dimensions=dimensions)
     before = resident()
-    index = VectorIndex(embedder, words.table)
+    index = VectorIndex(embedder, words.table, lambda rows: (rows[:0], work.vectors[:0]))
     start = time.perf_counter()
     for first in range(0, n, 10_000):
         index.add(work.batch.rows[first : first + 10_000], work.vectors[first : first + 10_000])
@@ -336,7 +341,8 @@ def measure_both(
     report: dict[str, Any] = {}
 
     def ask(postings: PostingsIndex, near: VectorIndex, at: int, scope: RowScope) -> None:
-        match = postings.match(work.questions[at], scope=scope)
+        question = work.questions[at]
+        match = postings.match(question, [1.0] * len(question), scope=scope)
         rows = np.union1d(
             match.top(TOP)[0], near.search(work.question_vectors[at], TOP, scope=scope)[0]
         )
@@ -355,16 +361,15 @@ def measure_both(
     for _ in range(5):
         start = time.perf_counter()
         postings = load_postings(folder / "words", words[1])
-        near = load_vectors(
-            folder / "vectors",
-            vectors[1],
-            embedder=vectors[0].embedder,
-            table=postings.table,
-            fetch=lambda rows: (
+        near = VectorIndex(
+            vectors[0].embedder,
+            postings.table,
+            lambda rows: (
                 rows[rows <= len(work.vectors)],
                 work.vectors[rows[rows <= len(work.vectors)] - 1],
             ),
         )
+        load_vectors(folder / "vectors", vectors[1], near)
         ask(postings, near, 0, EVERYTHING)
         opened.append(1e3 * (time.perf_counter() - start))
     report["cold open to first answer, ms"] = {

@@ -424,7 +424,7 @@ def measure(
     note("building the indexes")
     start = time.perf_counter()
     assert isinstance(memory.index, LocalSearch)
-    memory.index.finish_taking_in()
+    memory.index.intake.wait()
     result["indexed_after_ms"] = round(1000 * (time.perf_counter() - start), 1)
     first = timed(lambda: memory.search(work.queries[0], threshold=0.0, user_id="everyone"))
     result["first_question_ms"] = round(first()[0], 3)

@@ -47,8 +47,8 @@ from agentmem.search.intake import prepare_all  # noqa: E402
 from agentmem.search.postgres import PostgresSearch  # noqa: E402
 from agentmem.search.protocol import Asked  # noqa: E402
 from agentmem.search.question import read_question  # noqa: E402
-from agentmem.stores.postgres.connection import Transaction  # noqa: E402
 from agentmem.stores.postgres.store import PostgresStore  # noqa: E402
+from agentmem.stores.postgres.tables import Transaction  # noqa: E402
 from agentmem.stores.sqlite.store import SqliteStore  # noqa: E402
 from agentmem.stores.values import EPOCH, Entry, pack_vectors  # noqa: E402
 from tests.servers.postgres import Server  # noqa: E402
@@ -137,8 +137,8 @@ class Watch:
         self._pids: list[int] = []
         if store is not None and unquote(store.database.dsn).partition("host=")[2][:1] == "/":
             store.feed.seq()
-            idle = store.database.ready().pool._pool
-            self._pids = [connection.info.backend_pid for connection in idle]
+            idle = store.database.ready().pool._idle
+            self._pids = [connection.info.backend_pid for _, connection in idle]
 
     def server_ms(self) -> float:
         found = [Path(f"/proc/{pid}/schedstat") for pid in self._pids]

@@ -22,7 +22,7 @@ from agentmem.base.protocols import Embedder, EmbedderId
 from agentmem.base.types import Memory
 from agentmem.data import read_lists
 from agentmem.search.intake import Packed, text_to_embed
-from agentmem.search.rank import measure_background
+from agentmem.search.rank import fitted_models, measure_background
 from agentmem.stores.base import Store
 from agentmem.stores.values import pack_vectors
 
@@ -30,14 +30,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
-if TYPE_CHECKING:
     Vectors = Sequence[Sequence[float]] | NDArray[np.floating]
 
 _log = logging.getLogger(__name__)
 
-FITTED = frozenset({"wordllama", "minilm", "pair"})
-"""Embedders whose scale is part of the fitted weights."""
 BATCH = 64
 ABOUT_ONE = 1e-3
 KEPT_QUERIES = 256
@@ -69,7 +65,7 @@ class Embedding:
         background: bool = False,
     ) -> None:
         self._store = store
-        self._wanted = wanted
+        self.wanted = wanted
         self._load = load
         self._background = background
         self._lock = threading.RLock()
@@ -84,8 +80,7 @@ class Embedding:
         self._filled = 0
         self._stop = threading.Event()
         self._refused: set[int] = set()
-        self._trouble = self._asked_in_vain = ""
-        self._unembedded = ""
+        self._trouble = self._unembedded = self._warned = ""
 
     @property
     def error(self) -> str:
@@ -99,7 +94,7 @@ class Embedding:
         That questions can be embedded does not end it: only a document that is
         embedded does, or that none is left to embed.
         """
-        return self._unembedded if self._serving is self._wanted else ""
+        return self._unembedded if self._serving is self.wanted else ""
 
     @property
     def serving(self) -> Embedder | None:
@@ -122,7 +117,7 @@ class Embedding:
     def background(self) -> tuple[float, float] | None:
         """Mean and spread of the served embedder's cosines between unrelated texts."""
         embedder = self.serving
-        if embedder is None or embedder.id.name in FITTED:
+        if embedder is None or embedder.id.name in fitted_models():
             return None
         with self._lock:
             if embedder.id not in self._backgrounds:
@@ -135,13 +130,9 @@ class Embedding:
             return self._backgrounds[embedder.id]
 
     @property
-    def wanted(self) -> Embedder | None:
-        return self._wanted
-
-    @property
     def state(self) -> EmbeddingState:
         serving = self.serving_id
-        wanted = self._id_of(self._wanted)
+        wanted = self._id_of(self.wanted)
         return EmbeddingState(
             serving=None if serving is None else str(serving),
             wanted=None if wanted is None else str(wanted),
@@ -160,21 +151,20 @@ class Embedding:
             return None
 
     def _choose(self) -> Embedder | None:
-        wanted = self._id_of(self._wanted)
+        wanted = self._id_of(self.wanted)
         if wanted is None:
             return None
-        known = self._store.feed.embedders()
         if not self._missing(wanted, limit=1):
             self._complete, self._unembedded = True, ""
-            return self._wanted
-        for older in known:
-            if older != wanted and self._serving is not None and self._serving.id == older:
-                return self._serving
+            return self.wanted
+        known = [one for one in self._store.feed.embedders() if one != wanted]
+        if self._serving is not None and self._serving.id in known:
+            return self._serving
         for older in reversed(known):
-            found = None if older == wanted else self._load_older(older)
+            found = self._load_older(older)
             if found is not None and self._covers_more(older, wanted):
                 return found
-        return self._wanted
+        return self.wanted
 
     def _missing(self, embedder: EmbedderId, *, limit: int) -> list[int]:
         """Rows without a vector, but for those whose text was refused."""
@@ -204,12 +194,12 @@ class Embedding:
         More than an embedder's `at_once` are left for the background (`embed_rest`).
         """
         made: list[Packed] = [()] * len(memories)
-        if self._background and len(memories) > getattr(self._wanted, "at_once", len(memories)):
+        if self._background and len(memories) > getattr(self.wanted, "at_once", len(memories)):
             self.look_for_gaps()
             return made
         texts = [text_to_embed(memory) for memory in memories]
         serving = self.serving
-        for embedder in {id(e): e for e in (self._wanted, serving) if e is not None}.values():
+        for embedder in {id(e): e for e in (self.wanted, serving) if e is not None}.values():
             try:
                 vectors = ask_documents(embedder, texts)
             except EmbedderError as error:
@@ -233,7 +223,7 @@ class Embedding:
 
     def given(self, vectors: Vectors) -> list[Packed]:
         """Vectors that a caller made with the wanted embedder, checked and packed."""
-        wanted = self._id_of(self._wanted)
+        wanted = self._id_of(self.wanted)
         if wanted is None:
             raise BadVector(
                 "There is no embedder whose vectors these could be.",
@@ -256,10 +246,9 @@ class Embedding:
             vector = ask_query(embedder, text) if made is None else made()
         except EmbedderError as error:
             self._warn(error)
-            self._asked_in_vain = str(error)
             raise
-        self._asked_in_vain = ""
-        if self.error and embedder is self._wanted:  # it works again, perhaps for documents too
+        self._warned = ""
+        if self.error and embedder is self.wanted:  # it works again, perhaps for documents too
             self._trouble = ""
             self.look_for_gaps()
         with self._lock:
@@ -323,7 +312,7 @@ class Embedding:
         """
         import numpy as np
 
-        wanted = self._wanted
+        wanted = self.wanted
         if wanted is None:
             return 0
         feed = self._store.feed
@@ -366,17 +355,14 @@ class Embedding:
         if len(texts) == 1:
             self._refused |= texts.keys()
             return {}
-        rows = list(texts)
-        half = len(rows) // 2
-        found: dict[int, NDArray[np.float32]] = {}
-        for part in (rows[:half], rows[half:]):
-            found |= self._ask_for_rows(embedder, {row: texts[row] for row in part})
-        return found
+        given, half = list(texts.items()), len(texts) // 2
+        parts = (self._ask_for_rows(embedder, dict(p)) for p in (given[:half], given[half:]))
+        return {row: vector for part in parts for row, vector in part.items()}
 
     def fill_gaps_in_background(self) -> None:
         """Start filling gaps on a thread of its own unless one is at it."""
         with self._lock:
-            if self._wanted is None or (self._worker is not None and self._worker.is_alive()):
+            if self.wanted is None or (self._worker is not None and self._worker.is_alive()):
                 return
             self._worker = threading.Thread(
                 target=self._fill_quietly, name="agentmem-embed", daemon=True
@@ -408,8 +394,9 @@ class Embedding:
         self.wait(30)
 
     def _warn(self, error: Exception) -> None:
-        if str(error) not in (self._trouble, self._unembedded, self._asked_in_vain):
+        if str(error) not in (self._trouble, self._unembedded, self._warned):
             _log.warning("Vectors cannot be had, words alone are searched: %s", error)
+        self._warned = str(error)
 
     def _note(self, error: Exception) -> None:
         self._warn(error)
@@ -420,7 +407,7 @@ class Embedding:
         self._unembedded = str(error)
 
     def _recover(self) -> None:
-        self._trouble = self._unembedded = ""
+        self._trouble = self._unembedded = self._warned = ""
 
 
 def _name(embedder: Embedder | None) -> str:
@@ -457,34 +444,30 @@ def _works(embedder: Embedder) -> bool:
 
 def ask_documents(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
     """The vectors of `texts`, checked; whatever goes wrong is an `EmbedderError`."""
-    import numpy as np
-
-    try:
-        vectors = np.asarray(embedder.embed_documents(texts), dtype=np.float32)
-    except EmbedderError:
-        raise
-    except Exception as error:
-        raise EmbedderFailed(f"The embedder failed: {error}") from error
-    if vectors.shape != (len(texts), embedder.id.dimensions) or not np.isfinite(vectors).all():
-        raise EmbedderFailed(
-            f"The embedder {embedder.id} gave vectors of shape {vectors.shape}, or not numbers."
-        )
-    return unit(vectors)
+    return _checked(embedder, lambda: embedder.embed_documents(texts), len(texts))
 
 
 def ask_query(embedder: Embedder, text: str) -> NDArray[np.float32]:
     """The vector of a question, checked as those of documents are."""
+    return _checked(embedder, lambda: embedder.embed_query(text))
+
+
+def _checked(
+    embedder: Embedder, ask: Callable[[], NDArray[np.float32]], *count: int
+) -> NDArray[np.float32]:
     import numpy as np
 
     try:
-        vector = np.asarray(embedder.embed_query(text), dtype=np.float32)
+        vectors = np.asarray(ask(), dtype=np.float32)
     except EmbedderError:
         raise
     except Exception as error:
         raise EmbedderFailed(f"The embedder failed: {error}") from error
-    if vector.shape != (embedder.id.dimensions,) or not np.isfinite(vector).all():
-        raise EmbedderFailed(f"The embedder {embedder.id} gave a vector of shape {vector.shape}.")
-    return unit(vector)
+    if vectors.shape != (*count, embedder.id.dimensions) or not np.isfinite(vectors).all():
+        raise EmbedderFailed(
+            f"The embedder {embedder.id} gave vectors of shape {vectors.shape}, or not numbers."
+        )
+    return unit(vectors)
 
 
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

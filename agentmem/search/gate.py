@@ -18,12 +18,10 @@ from math import exp, log1p
 from typing import TYPE_CHECKING, Literal
 
 from agentmem.base.blas import one_thread
-from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Hit, Memory
 from agentmem.data import read_bytes
 from agentmem.search.rank import RELATED, missing_shares, term_shares
 from agentmem.text.language import (
-    GRAMS,
     LANGUAGES,
     READ_CHARACTERS,
     UNSPACED,
@@ -83,12 +81,6 @@ class Gate:
     start: NDArray[np.float32]
     counts: NDArray[np.float32]
     offset: float
-
-    def __post_init__(self) -> None:
-        sizes = (("words", WORD_FEATURES), ("memory", MEMORY_FEATURES), ("grams", range(GRAMS)))
-        for name, wanted in sizes:
-            if len(getattr(self, name)) != len(wanted):
-                raise InvalidInput(name, len(getattr(self, name)), f"is not {len(wanted)} weights")
 
 
 @cache

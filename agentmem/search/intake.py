@@ -81,27 +81,17 @@ def text_to_index(memory: Memory) -> str:
     """What a memory is found by: its text with title, headings and caption."""
     if not (memory.title or memory.heading_path or memory.metadata) and memory.text:
         return memory.text
-    return indexed_text(
-        memory.text,
-        title=memory.title,
-        heading_path=memory.heading_path,
-        extra=_caption(memory),
-    )
+    return indexed_text(memory.text, **_beside(memory))
 
 
 def text_to_embed(memory: Memory) -> str:
     """What stands for a memory in vector space."""
-    return embedded_text(
-        memory.text,
-        speaker=memory.speaker,
-        title=memory.title,
-        heading_path=memory.heading_path,
-        extra=_caption(memory),
-    )
+    return embedded_text(memory.text, speaker=memory.speaker, **_beside(memory))
 
 
-def _caption(memory: Memory) -> str:
-    return str(memory.metadata.get("caption") or "") if memory.metadata else ""
+def _beside(memory: Memory) -> dict[str, Any]:
+    caption = str(memory.metadata.get("caption") or "") if memory.metadata else ""
+    return {"title": memory.title, "heading_path": memory.heading_path, "extra": caption}
 
 
 # ----------------------------------------------------------------------------
@@ -256,15 +246,9 @@ def require_something(text: str, name: str = "text") -> str:
 
 def _moment(message: Mapping[str, Any], now: datetime) -> datetime:
     for name in _DATES:
-        value = message.get(name)
-        if value is None:
-            continue
-        moment = read_moment(value)
-        if moment is None:
-            raise InvalidMessage(
-                name, value, "is not a moment", remedy="Use ISO 8601, a datetime, or seconds."
-            )
-        return moment
+        moment = instant(message.get(name), name, error=InvalidMessage)
+        if moment is not None:
+            return moment
     return now
 
 
@@ -346,15 +330,15 @@ def _take_names(
     return left
 
 
-def instant(value: Instant, name: str) -> datetime | None:
+def instant(
+    value: Instant, name: str, *, error: type[InvalidInput] = InvalidInput
+) -> datetime | None:
     """A moment as users write it: a datetime, ISO 8601, or seconds since 1970."""
     if value is None:
         return None
     found = read_moment(value)
     if found is None:
-        raise InvalidInput(
-            name, value, "is not a moment", remedy="Use ISO 8601, a datetime, or seconds."
-        )
+        raise error(name, value, "is not a moment", remedy="Use ISO 8601, a datetime, or seconds.")
     return found
 
 

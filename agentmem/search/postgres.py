@@ -29,10 +29,9 @@ from agentmem.search.protocol import (
     surround,
 )
 from agentmem.search.rank import HOPS
-from agentmem.stores.postgres.connection import Transaction
 from agentmem.stores.postgres.reading import select_rows, told_of
 from agentmem.stores.postgres.store import PostgresStore
-from agentmem.stores.postgres.tables import seen_condition
+from agentmem.stores.postgres.tables import Transaction, seen_condition
 from agentmem.stores.postgres.writing import embedder_number
 from agentmem.stores.tables import Row
 from agentmem.stores.values import (
@@ -211,34 +210,29 @@ class PostgresSearch:
         return rows <= self._exact_rows or not self._database.iterative
 
 
-class _OwnerRows(NamedTuple):
-    """One whom a reader may see, and how many rows they have in each state, how long together."""
-
-    owner: int
-    visibility: str
-    states: list[tuple[int, int, int]]
-
-
 class _Reader(NamedTuple):
-    owners: list[_OwnerRows]
+    """Whom a reader may see, how many rows they have in each state and how long these are
+    together, who speaks in those that are asked, and whether anything was put away."""
+
+    owners: dict[int, str]
+    states: list[tuple[int, int, int, int]]
     speakers: set[int]
     cold: bool
 
 
 def _reader(found: Sequence[Row]) -> _Reader:
-    owners: dict[int, _OwnerRows] = {}
-    speakers: set[int] = set()
-    cold = False
-    for owner, visibility, flags, rows, length, speaker in found:
-        if owner is not None:
-            one = owners.setdefault(owner, _OwnerRows(owner, visibility, []))
-            if flags is not None:
-                one.states.append((flags, rows, int(length)))
-        elif speaker is not None:
-            speakers.add(name_id(speaker))
-        else:
-            cold = True
-    return _Reader(list(owners.values()), speakers, cold)
+    whose = [one for one in found if one[0] is not None]
+    others = [one[-1] for one in found if one[0] is None]
+    return _Reader(
+        {owner: visibility for owner, visibility, *_ in whose},
+        [
+            (own, flags, rows, int(size))
+            for own, _, flags, rows, size, _ in whose
+            if flags is not None
+        ],
+        {name_id(speaker) for speaker in others if speaker is not None},
+        None in others,
+    )
 
 
 class _Question:
@@ -267,15 +261,17 @@ class _Question:
             if not conditions.exact:
                 self._values = {"seen": select_rows(transaction, selection)}
                 self._narrowed = "m.row = ANY(%(seen)s)"
-        told = [one for one in reader.owners if one.visibility in selection.visibilities]
-        self._owners = [one.owner for one in told]
+        told = {o: seen for o, seen in reader.owners.items() if seen in selection.visibilities}
+        self._owners = list(told)
         self._values["owners"] = self._owners
-        self._values["shared"] = [one.owner for one in told if one.visibility != "private"]
-        states = [
-            state for one in told for state in one.states if state[0] & self._mask == self._wanted
+        self._values["shared"] = [owner for owner, seen in told.items() if seen != "private"]
+        sizes = [
+            (rows, length)
+            for owner, flags, rows, length in reader.states
+            if owner in told and flags & self._mask == self._wanted
         ]
-        self._rows = sum(rows for _, rows, _ in states)
-        self._length = sum(length for _, _, length in states)
+        self._rows = sum(rows for rows, _ in sizes)
+        self._length = sum(length for _, length in sizes)
 
     def _seen(self, alias: str) -> str:
         """SQL for "this row is one of those asked for", over a table with an owner and flags."""
@@ -316,12 +312,8 @@ class _Question:
         others = [row for row in everything if row not in told]
         more = None
         if asked.vector is not None and others:
-            more = transaction.later(
-                _COSINES,
-                embedder=embedder_number(asked.vector[0]),
-                rows=others,
-                vector=_written(asked.vector[1]),
-            )
+            space, vector_text = embedder_number(asked.vector[0]), _written(asked.vector[1])
+            more = transaction.later(_COSINES, embedder=space, rows=others, vector=vector_text)
         known = transaction.only(_INDEXED, rows=everything)
         keys = [row for row, _ in known]
         indexed = to_index_rows(keys, [bytes(data) for _, data in known], previous=[0] * len(keys))
@@ -329,7 +321,12 @@ class _Question:
             told |= _cosines(more(), asked.vector[1])
         rows = rows[np.isin(rows, indexed.rows)]
         spoken = indexed.kind[np.searchsorted(indexed.rows, rows)] == MESSAGE
-        found, *around = surround(rows, spoken, _neighbours(beside))
+
+        def neighbours(of: Rows) -> tuple[Rows, Rows]:
+            before, after = ([side.get(row, 0) for row in of.tolist()] for side in beside)
+            return np.array(before, np.int64), np.array(after, np.int64)
+
+        found, *around = surround(rows, spoken, neighbours)
         at = np.searchsorted(indexed.rows, found)
         cosine = None
         if asked.vector is not None:
@@ -409,18 +406,6 @@ class _Question:
                 beside[1 - side].setdefault(near, here if sees else 0)
                 here, sees = near, seen
         return beside
-
-
-def _neighbours(
-    beside: tuple[dict[int, int], dict[int, int]],
-) -> Callable[[Rows], tuple[Rows, Rows]]:
-    def asked(rows: Rows) -> tuple[Rows, Rows]:
-        return (
-            np.array([beside[0].get(row, 0) for row in rows.tolist()], np.int64),
-            np.array([beside[1].get(row, 0) for row in rows.tolist()], np.int64),
-        )
-
-    return asked
 
 
 def _best(rows: Any, scores: Any, most: int) -> Leg:

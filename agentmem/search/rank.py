@@ -144,7 +144,6 @@ FEATURES = (
 )  # fmt: skip
 LEG_FEATURES = 10
 """The first ones come from the legs; their weights may not be negative."""
-OWN_FEATURES = (0, 5)
 SPEAKER = 10
 
 
@@ -175,20 +174,6 @@ class Evidence:
     echo: NDArray[np.bool_] | None = None  # (R,) said by the assistant itself
     dialogue: bool = True  # whether people with names speak in the reader's scope
 
-    def __post_init__(self) -> None:
-        rows, terms = self.frequencies.shape
-        for name in (
-            "lengths", "cosine", "previous", "next", "session", "speaker", "flags", "created",
-            "conversation", "echo",
-        ):  # fmt: skip
-            values = getattr(self, name)
-            if values is not None and values.shape != (rows,):
-                raise InvalidInput(name, values.shape, f"is not of shape ({rows},)")
-        if self.document_frequencies.shape != (terms,):
-            raise InvalidInput(
-                "document_frequencies", self.document_frequencies.shape, f"is not ({terms},)"
-            )
-
 
 def compute_features(
     evidence: Evidence,
@@ -196,13 +181,8 @@ def compute_features(
     *,
     cosine_mean: float = 0.0,
     cosine_spread: float = 1.0,
-    own_only: bool = False,
 ) -> NDArray[np.float32]:
-    """One row of FEATURES for each row of evidence.
-
-    With `own_only` only the words and the vector of a row and of those around it
-    are asked, and the features of nothing else are set.
-    """
+    """One row of FEATURES for each row of evidence."""
     import numpy as np
 
     rows, terms = evidence.frequencies.shape
@@ -224,8 +204,7 @@ def compute_features(
         scaled = (evidence.cosine - cosine_mean) / cosine_spread
         scaled[np.isnan(scaled)] = 0.0
         np.minimum(np.maximum(scaled, -5.0), 30.0, out=cosine)
-    if not own_only:
-        asks[...] = evidence.flags & ASKS != 0
+    asks[...] = evidence.flags & ASKS != 0
     columns[:, :3] = known[:rows, terms : terms + 1]
     columns[:, 5] = cosine
     window = np.maximum(cosine, 0.0)  # as where no neighbour is near
@@ -244,8 +223,6 @@ def compute_features(
             best = np.maximum(near[:, terms + 1], far[:, terms + 1])
             np.maximum(window, np.float32(fade) * best, out=window)
         columns[:, 13] = before[:, terms + 2]
-    if own_only:
-        return columns
     session = _best_of_session(known[:rows, : terms + 2], evidence.session)
     columns[:, 3] = session[:, :terms].sum(axis=1)
     columns[:, 4] = session[:, terms]
@@ -430,11 +407,6 @@ class RankingModel:
         if self.cosine_spread <= 0:
             raise InvalidInput("cosine_spread", self.cosine_spread, "is not above 0")
 
-    @property
-    def pages_stand_alone(self) -> bool:
-        """Whether a page is judged by its own words and its own vector, and by nothing else."""
-        return not any(weight for at, weight in enumerate(self.page) if at not in OWN_FEATURES)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
@@ -447,22 +419,12 @@ class Ranked:
     features: NDArray[np.float32]
 
 
-def rank(
-    evidence: Evidence, question: Question, *, model: RankingModel, all_features: bool = True
-) -> Ranked:
-    """Every row with its score from 0 to 1, best first.
-
-    Without `all_features` those that weigh nothing may be left 0.
-    """
+def rank(evidence: Evidence, question: Question, *, model: RankingModel) -> Ranked:
+    """Every row with its score from 0 to 1, best first."""
     import numpy as np
 
-    features = compute_features(
-        evidence,
-        question,
-        cosine_mean=model.cosine_mean,
-        cosine_spread=model.cosine_spread,
-        own_only=not all_features and not evidence.conversation.any() and model.pages_stand_alone,
-    )
+    mean, spread = model.cosine_mean, model.cosine_spread
+    features = compute_features(evidence, question, cosine_mean=mean, cosine_spread=spread)
     logs = np.zeros(len(features), dtype=np.float64)
     for pages, weights, curve in (
         (True, model.page, model.page_curve),

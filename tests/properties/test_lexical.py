@@ -9,19 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.search.indexes.lexical import PostingsIndex
-from agentmem.search.indexes.rows import RowScope
 from agentmem.text.terms import (
-    K1,
     MAX_WORD_CHARACTERS,
     STOP_WORDS,
-    B,
     analyse,
     analyse_query,
     pack_terms,
     term_hash,
 )
 from tests.entries import hash_terms
-from tests.properties.index_models import Row, batch
+from tests.properties.index_models import Row, batch, search_words
 from tests.properties.strategies import texts
 
 WORDS = st.from_regex(r"[a-z]{3,12}", fullmatch=True).filter(lambda word: word not in STOP_WORDS)
@@ -98,10 +95,7 @@ def test_more_is_never_worth_less(
     ]
     index = PostingsIndex(background=False)
     index.add(batch(rows))
-    ids, scores = index.search(
-        [common, rare], [1.0, 1.0], n=len(rows), scope=RowScope(), k1=K1, b=B
-    )
-    worth = dict(zip(ids.tolist(), scores.tolist(), strict=True))
+    worth = dict(search_words(index, {common: 1.0, rare: 1.0}, len(rows)))
     assert set(worth) == {row.row for row in rows}
     assert all(score >= 0 for score in worth.values())
     slack = 1e-9 * (1 + worth[1])

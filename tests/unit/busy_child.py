@@ -81,7 +81,8 @@ def search(path: str, name: str, limit: str) -> int:
         for _ in turns(limit):
             committed = store.count(Selection(reader=ANN))
             memory.search("what is known", threshold=0.0, user_id=ANN.user_id)
-            count = len(local(memory).postings)
+            local(memory).catch_up()
+            count = len(local(memory).words)
             assert count >= max(seen, committed), (count, seen, committed)
             assert count % BATCH == 0, count
             seen = count

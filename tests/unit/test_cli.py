@@ -720,7 +720,7 @@ def test_indexes_are_saved_after_a_large_folder(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agentmem.cli.index.MANY_CHUNKS", 3)
-    monkeypatch.setattr("agentmem.search.indexes.live.FEW_ROWS", 3)
+    monkeypatch.setattr("agentmem.search.local.FEW_ROWS", 3)
     monkeypatch.setattr("agentmem.inspector.doctor._FEW_WRITES", 3)
     for round_ in ("first", "second"):
         notes = tmp_path / round_

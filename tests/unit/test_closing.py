@@ -119,8 +119,8 @@ def test_a_closed_memory_is_gone_at_once(
 def test_the_default_embedder_goes_with_its_memory_and_its_weights_stay() -> None:
     kept = PairEmbedder()
     embedder = PairEmbedder()
-    weights = embedder._load()[0]
-    assert kept._load()[0] is weights
+    weights = embedder._loaded.value[0]
+    assert kept._loaded.value[0] is weights
     left = [weakref.ref(embedder), *used(":memory:", search, embedder=embedder)]
     del embedder
     assert [ref() for ref in left] == [None] * len(left)

@@ -28,9 +28,12 @@ from agentmem.base.errors import (
 from agentmem.base.protocols import Embedder
 from agentmem.search.embedders import minilm, use
 from agentmem.search.embedders.base import file_sha256, load_embedder, read_fields
-from agentmem.search.embedders.litellm import LiteLLMEmbedder
 from agentmem.search.embedders.minilm import MiniLMEmbedder
-from agentmem.search.embedders.packages import FastEmbedEmbedder, SentenceTransformersEmbedder
+from agentmem.search.embedders.packages import (
+    FastEmbedEmbedder,
+    LiteLLMEmbedder,
+    SentenceTransformersEmbedder,
+)
 from agentmem.search.embedders.pair import PairEmbedder
 from agentmem.search.embedders.use import UseEmbedder
 from agentmem.search.embedders.wordllama import WordLlamaEmbedder
@@ -106,7 +109,7 @@ def test_the_same_sentence_is_near_itself_in_another_language(spoken: UseEmbedde
 
 
 def test_pieces_are_cut_as_the_vocabulary_says(spoken: UseEmbedder) -> None:
-    pieces = spoken._load()._pieces
+    pieces = spoken._encoder.value._pieces
     known = {number: text for text, number in pieces._ids.items()}
     cut = [known[number] for number in pieces.ids("  Unterwasser\tkamera ")]
     assert "".join(cut) == "▁Unterwasser▁kamera"
@@ -171,8 +174,8 @@ def test_the_default_is_the_pair() -> None:
 
 
 def test_every_memory_of_a_process_reads_with_the_same_weights() -> None:
-    assert UseEmbedder()._load() is UseEmbedder()._load()
-    assert MiniLMEmbedder()._load() is MiniLMEmbedder()._load()
+    assert UseEmbedder()._encoder.value is UseEmbedder()._encoder.value
+    assert MiniLMEmbedder()._loaded.value is MiniLMEmbedder()._loaded.value
 
 
 def test_the_pair_gives_unit_vectors_for_any_text(pair: PairEmbedder) -> None:

@@ -33,10 +33,9 @@ from agentmem.search.postgres import PostgresSearch
 from agentmem.stores import transfer
 from agentmem.stores.journal import Revision
 from agentmem.stores.postgres import connection
-from agentmem.stores.postgres.connection import Transaction
 from agentmem.stores.postgres.schema import MIGRATIONS, ROLE, TABLES
 from agentmem.stores.postgres.store import PostgresStore, split_dsn
-from agentmem.stores.postgres.tables import digest
+from agentmem.stores.postgres.tables import Transaction, digest
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Artifact, Link, SnapshotRecord, name_id
 from agentmem.testing import HashEmbedder
@@ -257,15 +256,16 @@ def test_a_pooler_may_give_each_transaction_another_connection(
 ) -> None:
     """What a transaction-pooling proxy does: nothing outlives a transaction."""
     fill(store)
-    real = connection.PostgresDatabase._once
+    real = connection._Pool._living
 
-    def once(self: Any, ready: Any, call: Any, *, read: bool) -> Any:
-        with ready.pool.connection() as taken:
+    def living(pool: Any) -> Any:
+        taken = real(pool)
+        if taken is not None:
             taken.execute("DISCARD ALL")
             taken.execute("SET statement_timeout = '30s'")
-        return real(self, ready, call, read=read)
+        return taken
 
-    monkeypatch.setattr(connection.PostgresDatabase, "_once", once)
+    monkeypatch.setattr(connection._Pool, "_living", living)
     store.put([entry("x")])
     assert store.get(ANN, "x").id == "x"
     assert store.upkeep.verify().problems == ()
@@ -745,7 +745,7 @@ def test_a_replica_is_read_once_it_has_what_was_written() -> None:
         for number in range(5):
             store.put([entry(f"m{number}")])
             assert store.count(ALL) == number + 1  # its own writes, each at once
-        assert store.database.lsn() is not None
+        assert store.database._written is not None
         with psycopg.connect(replica.dsn, autocommit=True) as held:
             held.execute("SELECT pg_wal_replay_pause()")
             with PostgresStore(server.dsn, read_dsn=replica.dsn, replica_seconds=0.05) as hasty:

@@ -211,10 +211,6 @@ def test_nothing_to_rank_is_ranked() -> None:
     )
     ranked = rank(evidence, read_question("tea"), model=model_for(None))
     assert len(ranked.scores) == len(ranked.order) == 0
-    with pytest.raises(InvalidInput, match="lengths"):
-        replace(evidence, lengths=np.zeros(3, dtype=np.float32))
-    with pytest.raises(InvalidInput, match="document_frequencies"):
-        replace(evidence, document_frequencies=np.zeros(3, dtype=np.float32))
 
 
 def test_models_may_not_punish_a_match() -> None:

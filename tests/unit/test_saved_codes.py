@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import agentmem
-from agentmem.search.indexes import live
-from agentmem.search.indexes import live as saved
+from agentmem.search import local as search_module
+from agentmem.search.indexes import files
 from agentmem.search.indexes.matrix import Matrix
 from agentmem.search.indexes.vector import APPROXIMATE_FROM
 from agentmem.testing import HashEmbedder
@@ -29,24 +29,24 @@ def test_a_store_that_is_opened_again_has_its_codes(tmp_path: Path) -> None:
         memory.search("note 7")
         index = local(memory).vectors(embedder.id)
         assert not index.unfinished
-        assert index.approximate
+        assert index._slots.codes
 
 
 def test_a_large_ingest_is_indexed_before_anybody_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "MANY_ROWS", 50)
+    monkeypatch.setattr(search_module, "MANY_ROWS", 50)
     embedder = HashEmbedder()
     with agentmem.open(tmp_path / "memory.db", embedder=embedder) as memory:
         memory.add([{"role": "user", "content": f"note {number}"} for number in range(49)])
-        local(memory).finish_taking_in()
+        local(memory).intake.wait()
         assert len(local(memory).words) == 0
         memory.add([{"role": "user", "content": "one more note"}])
-        local(memory).finish_taking_in()
+        local(memory).intake.wait()
         assert len(local(memory).words) == 50
         assert len(local(memory).vectors(embedder.id)) == 50
         memory.add([{"role": "user", "content": "the rest of it"}])
-        local(memory).finish_taking_in()
+        local(memory).intake.wait()
         assert len(local(memory).words) == 51
 
 
@@ -54,8 +54,8 @@ def test_a_large_ingest_is_indexed_before_anybody_asks(
 def test_damage_in_a_large_file_is_noticed_while_it_is_in_use(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(saved, "CHECKED_AT_ONCE", 0)
-    monkeypatch.setattr(live, "CHECKED_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(files, "CHECKED_AT_ONCE", 0)
+    monkeypatch.setattr(search_module, "CHECKED_AFTER_SECONDS", 0.0)
     embedder = HashEmbedder()
     path = tmp_path / "memory.db"
     with agentmem.open(path, embedder=embedder) as memory:
@@ -67,14 +67,14 @@ def test_damage_in_a_large_file_is_noticed_while_it_is_in_use(
     file.write_bytes(content)
     with caplog.at_level(logging.WARNING), agentmem.open(path, embedder=embedder) as memory:
         memory.search("note 7")
-        local(memory).finish_checks()
+        local(memory).checks.wait()
         assert [hit.memory.id for hit in memory.search("note 7")] == expected
         assert local(memory).rebuilds == 1
     assert "built anew" in caplog.text
     caplog.clear()
     with agentmem.open(path, embedder=embedder) as memory:
         memory.search("note 7")
-        local(memory).finish_checks()
+        local(memory).checks.wait()
         assert [hit.memory.id for hit in memory.search("note 7")] == expected
         assert local(memory).rebuilds == 0
     assert not caplog.text

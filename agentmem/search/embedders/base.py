@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentmem.base.checks import require_text
@@ -21,6 +23,16 @@ NAMES = (
     "pair", "minilm", "use", "wordllama", "pair:FILE", "minilm:FOLDER", "litellm:MODEL",
     "fastembed:MODEL", "sentence-transformers:MODEL", "hash", "none",
 )  # fmt: skip
+_CLASSES = {
+    "pair": "agentmem.search.embedders.pair:PairEmbedder",
+    "minilm": "agentmem.search.embedders.minilm:MiniLMEmbedder",
+    "use": "agentmem.search.embedders.use:UseEmbedder",
+    "wordllama": "agentmem.search.embedders.wordllama:WordLlamaEmbedder",
+    "litellm": "agentmem.search.embedders.packages:LiteLLMEmbedder",
+    "fastembed": "agentmem.search.embedders.packages:FastEmbedEmbedder",
+    "sentence-transformers": "agentmem.search.embedders.packages:SentenceTransformersEmbedder",
+    "hash": "agentmem.testing:HashEmbedder",
+}
 
 
 def load_embedder(name: str = DEFAULT) -> Embedder | None:
@@ -30,51 +42,12 @@ def load_embedder(name: str = DEFAULT) -> Embedder | None:
     or file shows then, as EmbedderUnavailable or MissingExtra.
     """
     require_text(name, "embedder")
+    if name == "none":
+        return None
     kind, colon, detail = name.partition(":")
-    if not colon:
-        if kind == "pair":
-            from agentmem.search.embedders.pair import PairEmbedder
-
-            return PairEmbedder()
-        if kind == "use":
-            from agentmem.search.embedders.use import UseEmbedder
-
-            return UseEmbedder()
-        if kind == "wordllama":
-            from agentmem.search.embedders.wordllama import WordLlamaEmbedder
-
-            return WordLlamaEmbedder()
-        if kind == "minilm":
-            from agentmem.search.embedders.minilm import MiniLMEmbedder
-
-            return MiniLMEmbedder()
-        if kind == "hash":
-            from agentmem.testing import HashEmbedder
-
-            return HashEmbedder()
-        if kind == "none":
-            return None
-    elif detail:
-        if kind == "pair":
-            from agentmem.search.embedders.pair import PairEmbedder
-
-            return PairEmbedder(detail)
-        if kind == "minilm":
-            from agentmem.search.embedders.minilm import MiniLMEmbedder
-
-            return MiniLMEmbedder(detail)
-        if kind == "litellm":
-            from agentmem.search.embedders.litellm import LiteLLMEmbedder
-
-            return LiteLLMEmbedder(detail)
-        if kind == "fastembed":
-            from agentmem.search.embedders.packages import FastEmbedEmbedder
-
-            return FastEmbedEmbedder(detail)
-        if kind == "sentence-transformers":
-            from agentmem.search.embedders.packages import SentenceTransformersEmbedder
-
-            return SentenceTransformersEmbedder(detail)
+    if name in NAMES or (detail and any(one.startswith(kind + colon) for one in NAMES)):
+        made: Callable[..., Embedder] = resolve_name(_CLASSES[kind])
+        return made(detail) if detail else made()
     raise InvalidInput(
         "embedder", name, "is not a known embedder", remedy=f"Use one of: {', '.join(NAMES)}."
     )
@@ -82,6 +55,18 @@ def load_embedder(name: str = DEFAULT) -> Embedder | None:
 
 # ----------------------------------------------------------------------------
 # What every embedder does with its texts before and its numbers after.
+
+
+class OneSided(ABC):
+    """An embedder that reads a question as it reads anything else."""
+
+    @abstractmethod
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """A vector for each text."""
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self.embed_documents([text])[0]
+        return vector
 
 
 def check_texts(texts: Sequence[str], *, max_characters: int) -> list[str]:

@@ -8,9 +8,6 @@ tokenizer's table comes with this package.
 from __future__ import annotations
 
 import gzip
-import importlib
-import importlib.resources
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -19,8 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentmem.base.checks import require_text
 from agentmem.base.errors import EmbedderFailed, EmbedderUnavailable
+from agentmem.base.lazy import Lazy
 from agentmem.base.protocols import EmbedderId
+from agentmem.data import read_bytes
 from agentmem.search.embedders.base import (
+    OneSided,
     check_texts,
     file_sha256,
     package_folder,
@@ -61,7 +61,7 @@ class _Loaded:
     pooled: Callable[[tuple[int, ...]], NDArray[np.float32]]
 
 
-class MiniLMEmbedder:
+class MiniLMEmbedder(OneSided):
     """384-dimensional sentence vectors, mean-pooled, of the first 256 tokens of a text.
 
     `folder` holds `tokenizer.json` and `model.onnx` (or `model_quantized.onnx`,
@@ -74,41 +74,25 @@ class MiniLMEmbedder:
     """So many texts are embedded while who adds them waits: about a second."""
 
     def __init__(self, folder: str | Path | None = None, *, threads: int = 1) -> None:
-        if folder is not None:
-            require_text(str(folder), "folder")
-        self._folder = None if folder is None else Path(folder)
-        self._threads = threads
-        self._lock = threading.Lock()
-        self._loaded: _Loaded | None = None
+        if folder is None:
+            self._loaded = Lazy(lambda: _installed(_find_installed(), threads=threads))
+        else:
+            named = Path(require_text(str(folder), "folder"))
+            self._loaded = Lazy(lambda: _load_files(_find_in(named), named, threads=threads))
 
     @property
     def id(self) -> EmbedderId:
-        return self._load().id
+        return self._loaded.value.id
 
     def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         import numpy as np
 
         texts = check_texts(texts, max_characters=MAX_CHARACTERS)
-        loaded = self._load()
+        loaded = self._loaded.value
         rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for row, encoded in enumerate(loaded.tokenizer.encode_batch_fast(texts)):
             rows[row] = loaded.pooled(tuple(encoded.ids))
         return to_unit(rows, embedder="minilm", count=len(texts))
-
-    def embed_query(self, text: str, /) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self.embed_documents([text])[0]
-        return vector
-
-    def _load(self) -> _Loaded:
-        with self._lock:
-            if self._loaded is None:
-                folder, threads = self._folder, self._threads
-                self._loaded = (
-                    _load_files(_find_in(folder), folder, threads=threads)
-                    if folder
-                    else _installed(_find_installed(), threads=threads)
-                )
-            return self._loaded
 
 
 def _run(session: Any, inputs: frozenset[str], tokens: tuple[int, ...]) -> NDArray[np.float32]:
@@ -129,9 +113,8 @@ def _run(session: Any, inputs: frozenset[str], tokens: tuple[int, ...]) -> NDArr
         "token_type_ids": np.zeros_like(ids),
     }
     try:
-        states = session.run(
-            None, {name: value for name, value in feeds.items() if name in inputs}
-        )[0]
+        given = {name: value for name, value in feeds.items() if name in inputs}
+        states = session.run(None, given)[0]
         pooled: NDArray[np.float32] = np.asarray(states, dtype=np.float32)[0].mean(axis=0)
     except Exception as error:  # onnxruntime raises its own unnamed exceptions
         raise EmbedderFailed(f"MiniLM could not embed a text: {error}.") from error
@@ -147,19 +130,16 @@ def _load_files(model: Path, folder: Path | None = None, *, threads: int) -> _Lo
             f"{model.name} of {model.parent.name} has the unknown SHA-256 {digest}.",
             remedy="Install a known version, or name its folder yourself: 'minilm:FOLDER'.",
         )
-    for package in ("onnxruntime", "tokenizers"):
-        try:
-            importlib.import_module(package)
-        except ImportError as error:
-            raise EmbedderUnavailable(
-                f"The package {package} is not installed.",
-                remedy=f"Install it with: pip install {package}, or choose embedder='wordllama'.",
-            ) from error
     try:
         whole = multiply_whole_numbers(model.read_bytes())
         tokenizer, session, inputs = open_model(
             whole or str(model), _tokenizer_json(folder), max_tokens=MAX_TOKENS, threads=threads
         )
+    except ImportError as error:
+        raise EmbedderUnavailable(
+            f"The package {error.name} is not installed.",
+            remedy=f"Install it with: pip install {error.name}, or choose embedder='wordllama'.",
+        ) from error
     except Exception as error:  # both libraries raise bare exceptions of their own
         raise EmbedderUnavailable(
             f"{model.name} or tokenizer.json cannot be read: {error}.",
@@ -178,9 +158,7 @@ _installed = lru_cache(maxsize=2)(_load_files)
 def _tokenizer_json(folder: Path | None) -> bytes:
     if folder is not None:
         return (folder / "tokenizer.json").read_bytes()
-    return gzip.decompress(
-        importlib.resources.files("agentmem").joinpath("data", _TOKENIZER).read_bytes()
-    )
+    return gzip.decompress(read_bytes(_TOKENIZER))
 
 
 def _find_in(folder: Path) -> Path:

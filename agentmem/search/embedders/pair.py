@@ -9,7 +9,6 @@ Tesla". `benchmarks/fit_pair.py` fitted them.
 from __future__ import annotations
 
 import hashlib
-import threading
 import zipfile
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 from agentmem.base.blas import one_thread
 from agentmem.base.errors import EmbedderUnavailable
 from agentmem.base.guards import Ahead
+from agentmem.base.lazy import Lazy
 from agentmem.base.protocols import Embedder, EmbedderId
 from agentmem.data import read_bytes
 from agentmem.search.embedders.base import to_unit
@@ -50,16 +50,14 @@ class PairEmbedder:
     def __init__(self, path: str | Path | None = None) -> None:
         self.minilm, self.use = MiniLMEmbedder(), UseEmbedder()
         self._models: tuple[Embedder, ...] = (self.minilm, self.use)
-        self._path = None if path is None else Path(path)
-        self._lock = threading.Lock()
         self.reading = lru_cache(KEPT_READINGS)(partial(_read_one, self._models))
         """The row of one question, before the projection: whose world it asks about is told from
         how it is put, which the projection drops."""
-        self._loaded: tuple[dict[str, NDArray[np.float32]], EmbedderId] | None = None
+        self._loaded = Lazy(partial(_load, self._models, None if path is None else Path(path)))
 
     @property
     def id(self) -> EmbedderId:
-        return self._load()[1]
+        return self._loaded.value[1]
 
     def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         rows = self._projected(self.read(texts), "told")
@@ -75,24 +73,20 @@ class PairEmbedder:
         return _read(self._models, texts)
 
     def _projected(self, rows: NDArray[np.float32], side: str) -> NDArray[np.float32]:
-        projection = self._load()[0][side]
+        projection = self._loaded.value[0][side]
         with one_thread:
             projected: NDArray[np.float32] = rows @ projection
         return projected
 
-    def _load(self) -> tuple[dict[str, NDArray[np.float32]], EmbedderId]:
-        """From what both models say to one space, of a question and of what was told; the id."""
-        with self._lock:
-            if self._loaded is None:
-                found, digest = _ours() if self._path is None else _from_file(self._path)
-                versions = [model.id.version for model in self._models]
-                versions.append(digest)
-                version = "-".join(version[:8] for version in versions)
-                self._loaded = (
-                    found,
-                    EmbedderId(name="pair", version=version, dimensions=DIMENSIONS),
-                )
-            return self._loaded
+
+def _load(
+    models: Sequence[Embedder], path: Path | None
+) -> tuple[dict[str, NDArray[np.float32]], EmbedderId]:
+    """From what both models say to one space, of a question and of what was told; the id."""
+    found, digest = _ours() if path is None else _from_file(path)
+    versions = [*(model.id.version for model in models), digest]
+    version = "-".join(version[:8] for version in versions)
+    return found, EmbedderId(name="pair", version=version, dimensions=DIMENSIONS)
 
 
 def _read(models: Sequence[Embedder], texts: Sequence[str]) -> NDArray[np.float32]:

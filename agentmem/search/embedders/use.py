@@ -14,12 +14,14 @@ import zipfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from agentmem.base.blas import one_thread
 from agentmem.base.errors import EmbedderUnavailable
+from agentmem.base.lazy import Lazy
 from agentmem.base.protocols import EmbedderId
 from agentmem.search.embedders.base import (
+    OneSided,
     check_texts,
     file_sha256,
     package_folder,
@@ -49,39 +51,29 @@ _WINDOWS = ((2, 0), (3, 1), (5, 2))
 _CHANNELS = 256
 
 
-class UseEmbedder:
+class UseEmbedder(OneSided):
     """512-dimensional sentence vectors of the first 256 tokens of a text."""
 
     at_once = 512
     """So many texts are embedded while who adds them waits: about a second."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loaded: _Encoder | None = None
+        self._encoder = Lazy(lambda: _installed(_find_installed()))
 
     @property
     def id(self) -> EmbedderId:
-        return EmbedderId(name="use", version=self._load().digest[:12], dimensions=DIMENSIONS)
+        version = self._encoder.value.digest[:12]
+        return EmbedderId(name="use", version=version, dimensions=DIMENSIONS)
 
     def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         import numpy as np
 
         texts = check_texts(texts, max_characters=MAX_CHARACTERS)
-        encoder = self._load()
+        encoder = self._encoder.value
         rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for row, text in enumerate(texts):
             rows[row] = encoder.vector(text)
         return to_unit(rows, embedder="use", count=len(texts))
-
-    def embed_query(self, text: str, /) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self.embed_documents([text])[0]
-        return vector
-
-    def _load(self) -> _Encoder:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = _encoder(_find_installed())
-            return self._loaded
 
 
 class _Encoder:
@@ -99,7 +91,7 @@ class _Encoder:
         archive = zipfile.ZipFile(mapped)
         self._table = _Table(archive)
         self._weights: dict[str, NDArray[np.float32]] = {
-            name.removesuffix(".npy"): _read_array(archive.open(name))
+            name.removesuffix(".npy"): np.lib.format.read_array(archive.open(name))
             for name in archive.namelist()
             if not name.startswith("q")
         }
@@ -148,7 +140,7 @@ class _Encoder:
         return np.asarray(rows / spread * gain + shift, dtype=np.float32)
 
 
-_encoder = lru_cache(maxsize=1)(_Encoder)
+_installed = lru_cache(maxsize=1)(_Encoder)
 """The one of this process: every memory that is open reads with it."""
 
 
@@ -170,7 +162,8 @@ class _Table:
 
         self._parts = [archive.open(f"q{part + 1}.npy") for part in range(_PARTS)]
         for part in self._parts:
-            _read_header(part)
+            np.lib.format.read_magic(part)
+            np.lib.format.read_array_header_1_0(part)
         self._read = [0] * _PARTS
         self._rows = np.empty((_PARTS, _ROWS, DIMENSIONS), dtype=np.uint8)
         self._lock = threading.Lock()
@@ -247,21 +240,6 @@ class _Pieces:
             _, at, piece = best[at]
             found.append(piece)
         return tuple(reversed(found))
-
-
-def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    import numpy as np
-
-    np.lib.format.read_magic(file)
-    shape, _, kind = np.lib.format.read_array_header_1_0(file)
-    return shape, kind
-
-
-def _read_array(file: IO[bytes]) -> NDArray[Any]:
-    import numpy as np
-
-    shape, kind = _read_header(file)
-    return np.frombuffer(file.read(), kind).reshape(shape)
 
 
 def _checked(folder: Path, name: str) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentmem.base.errors import EmbedderUnavailable
+from agentmem.base.lazy import Lazy
 from agentmem.base.protocols import EmbedderId
 from agentmem.search.embedders.base import check_texts, package_folder, to_unit
 from agentmem.text.terms import STOP_WORDS
@@ -126,18 +127,20 @@ class WordLlamaEmbedder:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loaded: tuple[EmbedderId, _Tokens, NDArray[np.floating]] | None = None
+        self._loaded = loaded = Lazy(_read_files)
+        self._wide: Lazy[NDArray[np.float32]] = Lazy(lambda: loaded.value[2].astype("f4"))
+        """The table in single precision, for many texts."""
 
     @property
     def id(self) -> EmbedderId:
-        return self._load()[0]
+        return self._loaded.value[0]
 
     def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         import numpy as np
 
         texts = check_texts(texts, max_characters=WORDLLAMA_MAX_CHARACTERS)
-        _, tokens, table = self._load(wide=len(texts) > _FEW)
+        _, tokens, halves = self._loaded.value
+        table = self._wide.value if len(texts) > _FEW else halves
         rows = np.zeros((len(texts), table.shape[1]), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             for row, ids in enumerate(tokens.of(texts[start : start + _BATCH]), start):
@@ -151,18 +154,6 @@ class WordLlamaEmbedder:
         content = [w for w in text.split() if w.strip("?!.,;:\"'()").lower() not in STOP_WORDS]
         vector: NDArray[np.float32] = self.embed_documents([" ".join(content) or text])[0]
         return vector
-
-    def _load(self, *, wide: bool = False) -> tuple[EmbedderId, _Tokens, NDArray[np.floating]]:
-        """The parts; `wide` makes single precision of the table, once, for many texts."""
-        import numpy as np
-
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = _read_files()
-            identity, tokens, table = self._loaded
-            if wide and table.dtype != np.float32:
-                self._loaded = identity, tokens, table.astype(np.float32)
-            return self._loaded
 
 
 class _Tokens:

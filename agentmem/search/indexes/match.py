@@ -10,13 +10,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentmem.search.indexes.rows import distinct
-from agentmem.text.terms import idf
+from agentmem.search.indexes.rows import distinct, places_in
+from agentmem.text.terms import K1, B, idf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,15 +40,6 @@ _TINY = np.float32(1e-30)  # a bound of 0 would say that the word is not there
 _kept = threading.local()
 
 
-class Held(Protocol):
-    """The rows that hold a word: their positions, and a code each that bounds the score."""
-
-    @property
-    def positions(self) -> NDArray[np.int32]: ...
-    @property
-    def codes(self) -> NDArray[np.uint8]: ...
-
-
 class Sums:
     """The sums of one query; `values` is 0 where nothing was added."""
 
@@ -57,7 +48,7 @@ class Sums:
         self.added = 0
         self._touched: list[NDArray[np.int32]] = []
 
-    def add(self, held: Held, factor: float, bounds: NDArray[np.float32]) -> None:
+    def add(self, held: Postings, factor: float, bounds: NDArray[np.float32]) -> None:
         """Add what each row of a word may score at most."""
         highest = np.maximum(bounds * np.float32(factor * (1.0 + 1e-6)), _TINY)
         self._touched.append(held.positions)
@@ -171,6 +162,9 @@ EMPTY = Segment(
 )
 
 
+_OF_POSTINGS = ("positions", "counts", "codes")
+
+
 def encode(counts: NDArray[np.uint8], lengths: NDArray[np.int32]) -> NDArray[np.uint8]:
     """One byte that says roughly how often a word stands in a row of what length."""
     buckets = np.searchsorted(LENGTH_EDGES, lengths, side="right").astype(np.uint8)
@@ -179,14 +173,14 @@ def encode(counts: NDArray[np.uint8], lengths: NDArray[np.int32]) -> NDArray[np.
 
 
 @lru_cache(maxsize=64)
-def code_bounds(*, k1: float, b: float, mean_length: float) -> NDArray[np.float32]:
+def code_bounds(mean_length: float) -> NDArray[np.float32]:
     """For each code, no less than what its postings can score before idf and weight."""
     shortest = np.concatenate(([0], LENGTH_EDGES)).astype(np.float64)
     shortest = np.pad(shortest, (0, 32 - len(shortest)), mode="edge")
     highest = np.arange(1, _COUNT_CLASSES + 1, dtype=np.float64)
     highest[-1] = 255
-    norm = k1 * (1 - b + b * shortest / mean_length if mean_length else np.ones(32))
-    bounds = highest[None, :] * (k1 + 1) / (highest[None, :] + norm[:, None])
+    norm = K1 * (1 - B + B * shortest / mean_length if mean_length else np.ones(32))
+    bounds = highest[None, :] * (K1 + 1) / (highest[None, :] + norm[:, None])
     rounded_up: NDArray[np.float32] = (bounds * (1 + 1e-6)).astype(np.float32).reshape(-1)
     rounded_up.flags.writeable = False  # everybody gets the same one
     return rounded_up
@@ -195,7 +189,6 @@ def code_bounds(*, k1: float, b: float, mean_length: float) -> NDArray[np.float3
 def build(
     terms: NDArray[np.uint64],
     counts: NDArray[np.uint8],
-    *,
     positions: NDArray[np.int32],
     lengths: NDArray[np.int32],
 ) -> Segment:
@@ -229,20 +222,15 @@ def join(
     order = np.argsort(terms, kind="stable")
     terms = terms[order]
     bases = np.cumsum([0] + [s.size for s in segments[:-1]])
-    starts = np.concatenate(
-        [s.offsets[:-1] + base for s, base in zip(segments, bases, strict=True)]
-    )[order]
+    starts = [s.offsets[:-1] + base for s, base in zip(segments, bases, strict=True)]
+    starts_of = np.concatenate(starts)[order]
     sizes = np.concatenate([np.diff(s.offsets) for s in segments])[order]
-    total = int(sizes.sum())
-    positions = np.empty(total, dtype=np.int32)
-    counts = np.empty(total, dtype=np.uint8)
-    codes = np.empty(total, dtype=np.uint8)
+    made = [np.empty(int(sizes.sum()), getattr(EMPTY, name).dtype) for name in _OF_POSTINGS]
     left = np.empty(len(terms), dtype=np.int64)
     ends = np.cumsum(sizes)
-    new = np.ones(len(terms), dtype=bool)  # where a term begins; it may come in several segments
-    new[1:] = terms[1:] != terms[:-1]
-    written = 0
-    at = 0
+    new = np.append(True, terms[1:] != terms[:-1])[: len(terms)]
+    """Where a term begins; it may come in several segments."""
+    written = at = 0
     while at < len(terms):
         done = int(ends[at - 1]) if at else 0
         until = max(at + 1, int(np.searchsorted(ends, done + PIECE, side="right")))
@@ -250,74 +238,51 @@ def join(
             until += 1
         piece = sizes[at:until]
         firsts = np.cumsum(piece) - piece
-        source = np.repeat(starts[at:until] - firsts, piece)
+        source = np.repeat(starts_of[at:until] - firsts, piece)
         source += np.arange(len(source))
         moved = _gather(segments, bases, source)
         keep = live.take(moved[0])
         left[at:until] = np.add.reduceat(keep, firsts, dtype=np.int64)
         kept = [part.compress(keep) for part in moved]
-        end = written + len(kept[0])
         if renumbered is not None:
             kept[0] = renumbered.take(kept[0])
             which = np.repeat(np.cumsum(new[at:until]), left[at:until])
-            kept = _in_order(which, kept)
-        positions[written:end], counts[written:end], codes[written:end] = kept
+            order = np.argsort((which << np.int64(32)) | kept[0])
+            kept = [part.take(order) for part in kept]
+        end = written + len(kept[0])
+        for whole, part in zip(made, kept, strict=True):
+            whole[written:end] = part
         written, at = end, until
-    firsts = np.flatnonzero(new) if total else []
-    if not len(firsts):
-        return EMPTY
-    frequencies = np.add.reduceat(left, firsts)
+    frequencies = np.add.reduceat(left, np.flatnonzero(new))
     present = frequencies > 0
+    positions, counts, codes = (whole[:written].copy() for whole in made)
     return Segment(
-        terms=terms[firsts][present],
+        terms=terms[new][present],
         offsets=np.concatenate(([0], np.cumsum(frequencies[present]))).astype(np.int64),
-        positions=_fitted(positions, written),
-        counts=_fitted(counts, written),
-        codes=_fitted(codes, written),
+        positions=positions,
+        counts=counts,
+        codes=codes,
     )
-
-
-def _in_order(which: NDArray[np.int64], postings: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """The postings, positions first, by position within each term; `which` ascends."""
-    keys = (which << np.int64(32)) | postings[0]
-    if bool((keys[1:] > keys[:-1]).all()):
-        return postings
-    order = np.argsort(keys)
-    return [part.take(order) for part in postings]
 
 
 def _gather(
     segments: Sequence[Segment], bases: NDArray[np.int64], source: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
+) -> list[NDArray[Any]]:
     """The postings at `source`, counted through all segments one after the other."""
-    positions = np.empty(len(source), dtype=np.int32)
-    counts = np.empty(len(source), dtype=np.uint8)
-    codes = np.empty(len(source), dtype=np.uint8)
     if len(segments) == 1:
-        only = segments[0]
-        return only.positions.take(source), only.counts.take(source), only.codes.take(source)
+        return [getattr(segments[0], name).take(source) for name in _OF_POSTINGS]
+    found = [np.empty(len(source), getattr(EMPTY, name).dtype) for name in _OF_POSTINGS]
     which = np.searchsorted(bases, source, side="right") - 1
     for number, segment in enumerate(segments):
         here = np.flatnonzero(which == number)
         local = source.take(here) - bases[number]
-        positions[here] = segment.positions.take(local)
-        counts[here] = segment.counts.take(local)
-        codes[here] = segment.codes.take(local)
-    return positions, counts, codes
+        for values, name in zip(found, _OF_POSTINGS, strict=True):
+            values[here] = getattr(segment, name).take(local)
+    return found
 
-
-def _fitted(values: NDArray[Any], size: int) -> NDArray[Any]:
-    return values if len(values) == size else values[:size].copy()
-
-
-FEW = 4096
-"""Up to this many postings every row that holds a word is scored."""
 
 SMALL = 1 << 15
 """A table of up to so many rows is scored whole: choosing what to score would cost more."""
-
-MANY = 8
-"""More contenders than so many times what is asked for are narrowed down before they are scored."""
 
 CHEAP = 1 << 16
 """Rare words are added up, up to this many postings, before asking what can be left out."""
@@ -337,50 +302,37 @@ class Postings:
     They come in pieces, ascending; who needs them together has them joined.
     """
 
-    __slots__ = ("_codes", "_joined", "_lengths", "frequency", "pieces", "size", "weight")
-
-    def __init__(
-        self,
-        pieces: Sequence[Piece],
-        *,
-        lengths: NDArray[np.int32],
-        frequency: int,
-        weight: float,
-    ) -> None:
-        self.pieces = pieces
-        self.size = sum([len(positions) for positions, _, _ in pieces])
-        self.frequency = frequency
-        self.weight = weight
+    def __init__(self, pieces: Sequence[Piece], lengths: NDArray[np.int32], weight: float) -> None:
+        self._pieces = pieces
         self._lengths = lengths
-        self._joined: tuple[NDArray[np.int32], NDArray[np.uint8]] | None = None
-        self._codes: NDArray[np.uint8] | None = None
+        self.weight = weight
+        self.size = self.frequency = sum([len(positions) for positions, _, _ in pieces])
 
-    @property
+    @cached_property
     def positions(self) -> NDArray[np.int32]:
-        return self._together()[0]
+        return _joined([positions for positions, _, _ in self._pieces], np.int32)
 
-    @property
+    @cached_property
     def counts(self) -> NDArray[np.uint8]:
-        return self._together()[1]
+        return _joined([counts for _, counts, _ in self._pieces], np.uint8)
 
-    @property
+    @cached_property
     def codes(self) -> NDArray[np.uint8]:
         """For each position what bounds its score, from how often and how long."""
-        if self._codes is None:
-            made = [
-                encode(counts, self._lengths.take(positions)) if codes is None else codes
-                for positions, counts, codes in self.pieces
-            ]
-            self._codes = _joined(made, np.uint8)
-        return self._codes
+        made = [
+            encode(counts, self._lengths.take(positions)) if codes is None else codes
+            for positions, counts, codes in self._pieces
+        ]
+        return _joined(made, np.uint8)
 
-    def _together(self) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        if self._joined is None:
-            self._joined = (
-                _joined([positions for positions, _, _ in self.pieces], np.int32),
-                _joined([counts for _, counts, _ in self.pieces], np.uint8),
-            )
-        return self._joined
+    def counts_at(self, positions: NDArray[np.int32]) -> NDArray[np.uint8]:
+        """How often the word stands at each position, 0 where it does not."""
+        if not self.size:
+            return np.zeros(len(positions), dtype=np.uint8)
+        at = self.positions.searchsorted(positions)
+        found = self.positions.take(at, mode="clip") == positions
+        counts: NDArray[np.uint8] = self.counts.take(at, mode="clip") * found
+        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -389,11 +341,12 @@ class Columns:
 
     For a scope that is a list (`listed`, by position), `row` and `length` are of the
     rows in it, and postings say places in that list: nothing is as long as the table.
+    For another one `inside` says which positions are in it.
     """
 
     row: NDArray[np.int32]
     length: NDArray[np.int32]
-    inside: NDArray[np.bool_]
+    inside: NDArray[np.bool_] | None
     position_of: NDArray[np.int32]
     listed: NDArray[np.int32] | None
     end: int
@@ -409,19 +362,14 @@ class Match:
         *,
         row_count: int,
         mean_length: float,
-        k1: float,
-        b: float,
     ) -> None:
         self.row_count = row_count
         self.mean_length = mean_length
         self._columns = columns
-        self._k1 = k1
-        self._b = b
-        self._postings = tuple(postings)
-        self._joined: tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]] | None = None
-        self._factors = tuple(
-            p.weight * idf(p.frequency, row_count) if p.frequency else 0.0 for p in self._postings
-        )
+        self._postings = postings
+        self._factors = [
+            p.weight * idf(p.frequency, row_count) if p.frequency else 0.0 for p in postings
+        ]
 
     @property
     def row_frequencies(self) -> NDArray[np.int64]:
@@ -433,134 +381,78 @@ class Match:
 
         Rows that hold no word of the query are never among them.
         """
-        used = [
-            (p, factor)
-            for p, factor in zip(self._postings, self._factors, strict=True)
-            if p.size and factor > 0.0
-        ]
+        pairs = zip(self._postings, self._factors, strict=True)
+        used = [(held, factor) for held, factor in pairs if held.size and factor > 0.0]
         if n <= 0 or not used:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
-        if sum(p.size for p, _ in used) <= FEW:
-            positions = distinct(np.concatenate([p.positions for p, _ in used]))
-            positions = self._living(positions)
-            return self._best(positions, self._score(positions), n)
-        if self._columns.end <= SMALL:
-            return self._best(*self._all_scored(n), n)
-        return self._best(*self._contenders(used, n), n)
-
-    def counts_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.uint8]:
-        """How often each row holds each word of the query: one line a row, one column a word."""
-        positions, here = self._positions_of(rows)
-        counts = np.zeros((len(positions), len(self._postings)), dtype=np.uint8)
-        there = np.flatnonzero(here)
-        wanted = positions.take(there)
-        if self._columns.end <= SMALL and self._postings:
-            place = np.empty(self._columns.end, dtype=np.int32)  # read only where it is written
-            place[wanted] = there
-            if (place.take(wanted) == there).all():  # none of them twice
-                asked = np.zeros(self._columns.end, dtype=bool)
-                asked[wanted] = True
-                held, how_often, term = self._all_postings()
-                found = asked.take(held).nonzero()[0]
-                at = place.take(held.take(found))
-                counts[at, term.take(found)] = how_often.take(found)
-                return counts
-        order = wanted.argsort()  # in order they are found sooner
-        there, wanted = there.take(order), wanted.take(order)
-        for number, postings in enumerate(self._postings):
-            if postings.size:
-                counts[there, number] = _counts_at(postings, wanted)
-        return counts
-
-    def _positions_of(
-        self, rows: NDArray[Any] | Sequence[int]
-    ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        wanted = np.asarray(rows, dtype=np.int64).reshape(-1)
-        known = self._columns.position_of
-        inside = (wanted >= 0) & (wanted < len(known))
-        if not inside.any():
-            return np.zeros(len(wanted), dtype=np.int32), inside
-        positions = known.take(np.where(inside, wanted, 0)) - np.int32(1)
-        listed = self._columns.listed
-        if listed is not None:
-            if not len(listed):
-                return positions, np.zeros(len(wanted), dtype=bool)
-            places = listed.searchsorted(positions).astype(np.int32)
-            return places, inside & (listed.take(places, mode="clip") == positions)
-        inside &= (positions >= 0) & (positions < self._columns.end)
-        if len(self._columns.inside):
-            inside &= self._columns.inside.take(positions, mode="clip")
-        return positions, inside
-
-    def _living(self, positions: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Without what is not in scope: lists made for a scope hold nothing else."""
-        if self._columns.listed is not None:
-            return positions
-        return positions.compress(self._columns.inside.take(positions))
-
-    def _score(self, positions: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Exact scores: always the same sum in the same order, whichever way a row was found."""
-        k1 = self._k1
-        norm = self._norm(self._columns.length.take(positions))
-        total = np.zeros(len(positions), dtype=np.float64)
-        for postings, factor in zip(self._postings, self._factors, strict=True):
-            if factor > 0.0:
-                counts = _counts_at(postings, positions).astype(np.float64)
-                total += factor * (counts * (k1 + 1.0) / (counts + norm))
-        return total
-
-    def _norm(self, lengths: NDArray[np.int32]) -> NDArray[np.float64]:
-        k1, b = self._k1, self._b
-        norm = lengths.astype(np.float64)
-        norm *= k1 * b / self.mean_length if self.mean_length else 0.0
-        norm += k1 * (1.0 - b)
-        return norm
-
-    def _all_postings(
-        self,
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]:
-        """The positions, counts and terms of all postings, term by term; made once.
-
-        Not a cached property: all of a class share one lock, so searches would wait.
-        """
-        if self._joined is None:
-            sizes = [postings.size for postings in self._postings]
-            pieces = [piece for postings in self._postings for piece in postings.pieces]
-            self._joined = (
-                _joined([positions for positions, _, _ in pieces], np.int32),
-                _joined([counts for _, counts, _ in pieces], np.uint8),
-                np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-            )
-        return self._joined
-
-    def _all_scored(self, n: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """At least the `n` best rows, and the score that `_score` gives each, bit for bit."""
-        end, k1 = self._columns.end, self._k1
-        held, how_often, _ = self._all_postings()
-        norm = self._norm(self._columns.length[:end]).take(held)
-        gains = how_often.astype(np.float64)
-        norm += gains
-        gains *= k1 + 1.0
-        gains /= norm
-        gains *= np.repeat(self._factors, [postings.size for postings in self._postings])
-        # Each row's gains are added up in the order of the terms, as `_score` does.
-        total = np.bincount(held, weights=gains, minlength=end).astype(np.float64, copy=False)
-        if self._columns.listed is None:
-            total *= self._columns.inside[:end]
-        least = np.partition(total, end - n)[end - n] if end > 4 * n else 0.0
-        positions = np.flatnonzero(total >= least if least > 0.0 else total > 0.0)
-        return positions.astype(np.int32), total.take(positions)
-
-    def _best(
-        self, positions: NDArray[np.int32], scores: NDArray[np.float64], n: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        whole = self._columns.end <= SMALL
+        positions, scores = self._all_scored(used) if whole else self._contenders(used, n)
         if len(scores) > 4 * n:
-            least = np.partition(scores, len(scores) - n)[len(scores) - n]
-            keep = scores >= least
+            keep = scores >= np.partition(scores, len(scores) - n)[len(scores) - n]
             positions, scores = positions.compress(keep), scores.compress(keep)
         rows = self._columns.row.take(positions).astype(np.int64)
         order = np.lexsort((rows, -scores))[:n]
         return rows[order], scores[order]
+
+    def counts_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """How often each row holds each word of the query: one line a row, one column a word."""
+        columns = self._columns
+        positions = places_in(columns.position_of, rows)
+        here = (positions >= 0) & (positions < columns.end)
+        if columns.listed is not None:
+            places = columns.listed.searchsorted(positions)
+            here = columns.listed.take(places, mode="clip") == positions if columns.end else here
+            positions = places.astype(np.int32)
+        elif columns.inside is not None and columns.end:
+            here &= columns.inside.take(positions, mode="clip")
+        there = np.flatnonzero(here)
+        there = there.take(positions.take(there).argsort())  # in order they are found sooner
+        wanted = positions.take(there)
+        counts = np.zeros((len(positions), len(self._postings)), dtype=np.uint8)
+        for number, postings in enumerate(self._postings):
+            if postings.size:
+                counts[there, number] = postings.counts_at(wanted)
+        return counts
+
+    def _living(self, positions: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Without what is not in scope: lists made for a scope hold nothing else."""
+        inside = self._columns.inside
+        return positions if inside is None else positions.compress(inside.take(positions))
+
+    def _score(self, positions: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Exact scores: always the same sum in the same order, whichever way a row was found."""
+        norm = self._norm(self._columns.length.take(positions))
+        total = np.zeros(len(positions), dtype=np.float64)
+        for postings, factor in zip(self._postings, self._factors, strict=True):
+            if factor > 0.0:
+                counts = postings.counts_at(positions).astype(np.float64)
+                total += factor * (counts * (K1 + 1.0) / (counts + norm))
+        return total
+
+    def _norm(self, lengths: NDArray[np.int32]) -> NDArray[np.float64]:
+        norm = lengths.astype(np.float64)
+        norm *= K1 * B / self.mean_length if self.mean_length else 0.0
+        norm += K1 * (1.0 - B)
+        return norm
+
+    def _all_scored(
+        self, used: Sequence[tuple[Postings, float]]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Every row that holds a word, and the score that `_score` gives it, bit for bit."""
+        end = self._columns.end
+        held = np.concatenate([postings.positions for postings, _ in used])
+        gains = np.concatenate([postings.counts for postings, _ in used]).astype(np.float64)
+        norm = self._norm(self._columns.length[:end]).take(held)
+        norm += gains
+        gains *= K1 + 1.0
+        gains /= norm
+        gains *= np.repeat([factor for _, factor in used], [held.size for held, _ in used])
+        # Each row's gains are added up in the order of the terms, as `_score` does.
+        total: NDArray[Any] = np.bincount(held, weights=gains, minlength=end)
+        if self._columns.inside is not None:
+            total *= self._columns.inside
+        positions = np.flatnonzero(total)
+        return positions.astype(np.int32), total.take(positions)
 
     def _contenders(
         self, used: Sequence[tuple[Postings, float]], n: int
@@ -571,7 +463,7 @@ class Match:
         to reach some score, a word too common to lift any new row there is only
         looked up for the rows it could still lift.
         """
-        bounds = code_bounds(k1=self._k1, b=self._b, mean_length=self.mean_length)
+        bounds = code_bounds(self.mean_length)
         most = float(bounds.max())
         rest = sorted(used, key=lambda item: item[0].size)
         with summing(self._columns.end) as sums:
@@ -595,53 +487,13 @@ class Match:
                 sums.add(*rest.pop(0), bounds)
             sums.leave_out(tried)
             positions = self._living(sums.reaching(least))
-            if rest and len(positions) > MANY * n:
-                highest = sums.values.take(positions)
-                positions = self._narrowed(positions, highest, rest, reached=reached, most=most)
         return (
             np.concatenate((tried, positions)),
             np.concatenate((tried_scores, self._score(positions))),
         )
-
-    def _narrowed(
-        self,
-        positions: NDArray[np.int32],
-        highest: NDArray[np.float32],
-        rest: Sequence[tuple[Postings, float]],
-        *,
-        reached: float,
-        most: float,
-    ) -> NDArray[np.int32]:
-        """Those of `positions` that can still get to `reached`.
-
-        `highest` is what each may have from the words that were added up; the
-        others are looked up one by one, the weightiest first.
-        """
-        k1 = self._k1
-        norm = self._norm(self._columns.length.take(positions))
-        bound = highest.astype(np.float64) * _SLACK
-        open_bound = sum(factor for _, factor in rest) * most
-        for postings, factor in sorted(rest, key=lambda item: -item[1]):
-            counts = _counts_at(postings, positions).astype(np.float64)
-            bound += factor * (counts * (k1 + 1.0) / (counts + norm)) * _SLACK
-            open_bound -= factor * most
-            keep = bound + open_bound * _SLACK >= reached
-            positions, norm, bound = (part.compress(keep) for part in (positions, norm, bound))
-        return positions
 
 
 def _joined(parts: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
-
-
-def _counts_at(postings: Postings, positions: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """How often the word stands at each position, 0 where it does not."""
-    if not postings.size:
-        return np.zeros(len(positions), dtype=np.uint8)
-    at = postings.positions.searchsorted(positions)
-    found = postings.positions.take(at, mode="clip") == positions
-    counts: NDArray[np.uint8] = postings.counts.take(at, mode="clip")
-    counts[~found] = 0
-    return counts

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentmem.base.checks import require_count
 from agentmem.base.protocols import EmbedderId
-from agentmem.stores.postgres.connection import Transaction
-from agentmem.stores.postgres.tables import CHANGES, EMBEDDINGS
+from agentmem.stores.postgres.tables import CHANGES, EMBEDDINGS, Transaction
 from agentmem.stores.postgres.writing import add_vectors, embedder_number, rows_with_owners
 from agentmem.stores.tables import ANY, EMBEDDERS, MEMORIES, Row
 from agentmem.stores.upkeep import BaseFeed, updated_in

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentmem.base.protocols import EmbedderId
-from agentmem.stores.postgres.connection import Transaction
 from agentmem.stores.postgres.schema import LOCK
-from agentmem.stores.postgres.tables import EMBEDDINGS
+from agentmem.stores.postgres.tables import EMBEDDINGS, Transaction
 from agentmem.stores.postgres.writing import (
     add_vectors,
     insert_columns,

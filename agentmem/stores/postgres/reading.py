@@ -11,8 +11,7 @@ from agentmem.base.filters import (
     matches,
 )
 from agentmem.base.types import Scope, visible
-from agentmem.stores.postgres.connection import Transaction
-from agentmem.stores.postgres.tables import digest, in_sql, owner_of
+from agentmem.stores.postgres.tables import Transaction, digest, in_sql, owner_of
 from agentmem.stores.tables import MEMORIES, Conditions, Found, Row, corrupt, memory_of, usage_of
 
 COLUMNS = MEMORIES.columns[1:]

@@ -12,9 +12,10 @@ from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope
 from agentmem.stores.base import BaseStore
 from agentmem.stores.postgres import reading, writing
-from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
+from agentmem.stores.postgres.connection import PostgresDatabase
 from agentmem.stores.postgres.feed import PostgresFeed
 from agentmem.stores.postgres.reading import select
+from agentmem.stores.postgres.tables import Transaction
 from agentmem.stores.postgres.upkeep import PostgresUpkeep
 from agentmem.stores.rules import Sameness
 from agentmem.stores.tables import OWNERS

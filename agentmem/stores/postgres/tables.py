@@ -6,12 +6,13 @@ import hashlib
 import json
 import re
 import zlib
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from agentmem.base.errors import StoreCorrupt
 from agentmem.base.filters import ALL_VISIBILITIES
 from agentmem.base.types import Scope
 from agentmem.prompt.snapshot import TEXT_PREFIX
@@ -27,9 +28,13 @@ from agentmem.stores.tables import (
     SeenBy,
     Table,
     TableWriter,
+    runs,
     scope_values,
 )
-from agentmem.stores.values import DELETED, FORGOTTEN, SUPERSEDED
+from agentmem.stores.values import DELETED, FORGOTTEN, SUPERSEDED, Operation
+
+if TYPE_CHECKING:
+    from psycopg import Connection, Cursor
 
 TENANTS = Table(name="tenants", columns=("tenant", "seq", "log_from"))
 CHANGES = Table(name="changes", columns=("seq", "operation", "first", "last"))
@@ -147,8 +152,56 @@ def stored(table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-class TableRows(TableWriter):
-    """`TableWriter` of `stores/tables.py`; the tenant stands in every statement."""
+# ----------------------------------------------------------------------------
+# Text of any kind: PostgreSQL has no NUL, our texts do.
+
+
+def escaped(text: str) -> str:
+    return text.replace("\x01", "\x01\x02").replace("\x00", "\x01\x03")
+
+
+def plain(text: str) -> str:
+    return text.replace("\x01\x03", "\x00").replace("\x01\x02", "\x01")
+
+
+def _sent(value: Any) -> Any:
+    """A parameter as it is sent: texts without NUL, whatever they hold."""
+    if isinstance(value, str):
+        return escaped(value) if "\x00" in value or "\x01" in value else value
+    if isinstance(value, list) and value and any(isinstance(one, str) for one in value):
+        return [_sent(one) for one in value]
+    return value
+
+
+def as_json(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as the server's JSON functions read them."""
+    written = [
+        {
+            name: f"\\x{value.hex()}" if isinstance(value, bytes) else _sent(value)
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
+    return json.dumps(written, ensure_ascii=False)
+
+
+def array_of(numbers: Iterable[int]) -> str:
+    """Numbers as the server reads an array of them."""
+    return f"{{{','.join(map(str, numbers))}}}"
+
+
+# ----------------------------------------------------------------------------
+# One transaction.
+
+
+class Transaction(TableWriter):
+    """Statements that happen together; the tenant is a parameter of every one of them.
+
+    What nobody waits for travels with the next statement: how the transaction begins, what
+    `later` is given, and how it ends. `log` says which rows indexes must look at again; the lines
+    are numbered when the transaction ends, one transaction of a tenant after the other, so that
+    the numbers come in the order of the commits.
+    """
 
     blob = "bytea"
     age = "t.since"
@@ -164,28 +217,114 @@ class TableRows(TableWriter):
     mentions = ":mention = ANY(t.mentions)"
     _made = False
 
-    def __init__(self) -> None:
+    def __init__(
+        self, connection: Connection[Any], tenant: str, known: Numbers, begin: Sequence[str]
+    ) -> None:
         self._whose: dict[int, Owner] = {}
+        self._connection = connection
+        self._tenant = tenant
+        self._lines: list[tuple[Operation, int, int]] = []
+        self._waiting: list[_Later] = [_Later(statement, {}) for statement in begin]
+        self._known = known
+        self._begun = self._ended = False
+        self.added: dict[bytes, str] = {}
+        """Ids of memories that are sent, by key: which of them was there already is heard late."""
 
-    @abstractmethod
+    def numbers(self, kind: NumberKind, keys: Collection[bytes]) -> dict[bytes, int]:
+        """The numbers of those owners or strands that have one.
+
+        They are remembered from one transaction to the next: who refers to one
+        that is gone by then is tried again, without the memory.
+        """
+        known = self._known[kind]
+        if all(key in known for key in keys):
+            return {key: known[key] for key in keys}
+        found = self.all(
+            f"SELECT key, {kind[:-1]} FROM {kind} "  # noqa: S608 # our own names
+            "WHERE tenant = %(tenant)s AND key = ANY(%(keys)s)",
+            keys=list(keys),
+        )
+        numbers = {bytes(key): int(number) for key, number in found}
+        if not self._made:  # what this transaction made may never be committed
+            known.update(numbers)
+        return numbers
+
     def all(self, statement: str, /, **values: Any) -> list[Row]:
         """What a statement gives."""
+        return self._execute(statement, values).fetchall()
 
-    @abstractmethod
+    def one(self, statement: str, /, **values: Any) -> Row | None:
+        """The first row a statement gives, if any."""
+        found: Row | None = self._execute(statement, values).fetchone()
+        return found
+
     def only(self, statement: str, /, **values: Any) -> list[Row]:
-        """What the last statement gives."""
+        """What the last statement gives: the transaction ends with it, in one round trip."""
+        return self._execute(statement, values, last=True).fetchall()
 
-    @abstractmethod
     def run(self, statement: str, /, **values: Any) -> int:
         """How many rows a statement touched."""
+        return int(self._execute(statement, values).rowcount)
 
-    @abstractmethod
     def later(self, statement: str, /, **values: Any) -> Callable[[], list[Row]]:
-        """Send a statement together with the next one."""
+        """Send a statement together with the next one; what it gives can be had after that."""
+        waiting = _Later(statement, values)
+        self._waiting.append(waiting)
+        return waiting.rows
 
-    @abstractmethod
-    def numbers(self, kind: NumberKind, keys: Collection[bytes]) -> dict[bytes, int]:
-        """The numbers of those owners or strands that have one."""
+    def log(self, operation: Operation, rows: Collection[int], /) -> None:
+        """Tell indexes that `rows` changed; neighbouring rows make one line."""
+        self._lines += [(operation, first, last) for first, last in runs(rows)]
+
+    def seq(self) -> int:
+        """Number the lines so far; whoever else changes this tenant waits from here on."""
+        (seq,) = self._numbered(last=False).fetchone() or (None,)
+        if seq is None:
+            raise StoreCorrupt("The tenant's line is gone.", remedy="Open the store again.")
+        return int(seq)
+
+    def _numbered(self, *, last: bool) -> Cursor[Any]:
+        lines, self._lines = self._lines, []
+        return self._execute(
+            _NUMBER_CHANGES,
+            {
+                "operations": [line[0] for line in lines],
+                "firsts": [line[1] for line in lines],
+                "lasts": [line[2] for line in lines],
+            },
+            last=last,
+        )
+
+    def finish(self) -> None:
+        """Number what was not numbered yet, and end."""
+        if self._lines:
+            self._numbered(last=True)
+        elif not self._ended and (self._begun or len(self._waiting) > _BEGINNING):
+            self._execute("COMMIT", {})
+        self._ended = True
+
+    def _execute(
+        self, statement: str, values: dict[str, Any], *, last: bool = False
+    ) -> Cursor[Any]:
+        asked = _Later(statement, values)
+        sent, self._waiting = [*self._waiting, asked], []
+        if last and not self._begun and self._may_stand_alone(sent):
+            del sent[0]  # what is sent together is one transaction by itself
+        elif last:
+            sent.append(_Later("COMMIT", {}))
+        with self._connection.pipeline() if len(sent) > 1 else nullcontext():
+            for one in sent:
+                cursor = one.cursor = self._connection.cursor(binary=True)
+                given = {name: _sent(value) for name, value in one.values.items()}
+                cursor.execute(one.statement, {**given, "tenant": _sent(self._tenant)})
+        self._begun, self._ended = True, self._ended or last
+        found: Cursor[Any] = asked.cursor
+        return found
+
+    @staticmethod
+    def _may_stand_alone(sent: Sequence[_Later]) -> bool:
+        """Whether it is all the same in which state of the database each statement is."""
+        return len(sent) == _BEGINNING + 1 or WRITE in sent[0].statement
 
     @staticmethod
     def looked_up(column: str, wanted: Sequence[str]) -> tuple[str, Sequence[Any]]:
@@ -300,6 +439,27 @@ class TableRows(TableWriter):
                 return found
             self._made = True
             self.add(table, **values)
+
+
+READ, WRITE = "REPEATABLE READ READ ONLY", "READ COMMITTED READ WRITE"
+_BEGINNING = 2
+"""So many statements begin a transaction."""
+Numbers = dict[NumberKind, dict[bytes, int]]
+_NUMBER_CHANGES = """SELECT log_changes(
+    %(tenant)s, %(operations)s::text[], %(firsts)s::bigint[], %(lasts)s::bigint[])"""
+
+
+class _Later:
+    """A statement that is sent with the next one."""
+
+    def __init__(self, statement: str, values: dict[str, Any]) -> None:
+        self.statement = statement
+        self.values = values
+        self.cursor: Any = None
+
+    def rows(self) -> list[Row]:
+        found: list[Row] = self.cursor.fetchall()
+        return found
 
 
 def owner_of(columns: Sequence[Any]) -> Owner:

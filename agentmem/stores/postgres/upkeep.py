@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.base.types import Scope
 from agentmem.stores.postgres import reading, writing
-from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
+from agentmem.stores.postgres.connection import PostgresDatabase
 from agentmem.stores.postgres.reading import by_rows
 from agentmem.stores.postgres.schema import MIGRATIONS, SCHEMA, TABLES
-from agentmem.stores.postgres.tables import POSTINGS, seen_owners
+from agentmem.stores.postgres.tables import POSTINGS, Transaction, seen_owners
 from agentmem.stores.tables import ANY, MEMORIES, OWNERS, Row
 from agentmem.stores.upkeep import BaseUpkeep, tells_of
 from agentmem.stores.values import DELETED, NO_SCOPE, unpack_terms

@@ -9,13 +9,16 @@ from typing import Any
 
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import UNUSED, Memory, Usage
-from agentmem.stores.postgres.connection import Halves, Integers, Transaction, as_json
+from agentmem.stores.postgres.connection import Halves
 from agentmem.stores.postgres.reading import COLUMNS, find_where
 from agentmem.stores.postgres.tables import (
     CONTENTS,
     EMBEDDINGS,
     SCOPES,
     SPEAKERS,
+    Transaction,
+    array_of,
+    as_json,
     digest,
     owner_key,
 )
@@ -26,6 +29,7 @@ from agentmem.stores.tables import (
     USAGE,
     Found,
     Place,
+    Row,
     in_strand,
     memory_values,
     owned_by,
@@ -124,7 +128,7 @@ def put(
     given = _given(transaction, _stored(entries, names), entries)
     ((rows,),) = transaction.only(
         _PUT,
-        owners=Integers([owner for owner, _, _ in held], 32),
+        owners=array_of([owner for owner, _, _ in held]),
         kinds=[kind for _, kind, _ in held],
         held=[content for _, _, content in held],
         contents=[memory.content_hash for memory in memories],
@@ -135,8 +139,7 @@ def put(
 
 def _has_past(entry: Entry) -> bool:
     memory = entry.memory
-    used = memory.usage is not UNUSED and memory.usage != UNUSED
-    return used or bool(entry.versions) or bool(supersession_edges(memory))
+    return memory.usage != UNUSED or bool(entry.versions or supersession_edges(memory))
 
 
 def add(
@@ -156,7 +159,7 @@ def add(
     given = _given(transaction, _stored(entries, _Names(transaction, memories)), entries)
     ((rows, after),) = transaction.all(_ADD, graph=graph, **given)
     for row, entry in zip(rows, entries, strict=True):
-        if entry.memory.usage is not UNUSED and entry.memory.usage != UNUSED:
+        if entry.memory.usage != UNUSED:
             set_usage(transaction, row, entry.memory.usage)
         for version in entry.versions:
             keep_version(transaction, row, version.memory, version.replaced_at)
@@ -227,22 +230,21 @@ def _terms(stored: Sequence[dict[str, Any]]) -> dict[str, Any]:
     of = np.repeat(np.arange(1, len(stored) + 1), sizes)
     order = np.lexsort((of, terms, np.repeat([one["owner"] for one in stored], sizes)))
     return {
-        "terms": Integers(terms[order], 64),
-        "counts": Integers(np.clip(counts, 1, COUNT_LIMIT)[order], 16),
-        "term_of": Integers(of[order], 32),
+        "terms": array_of(terms[order].tolist()),
+        "counts": array_of(np.clip(counts, 1, COUNT_LIMIT)[order].tolist()),
+        "term_of": array_of(of[order].tolist()),
     }
 
 
-def remove_terms(transaction: Transaction, rows: Collection[int]) -> None:
-    """Take the words of `rows` out, found by the terms that the rows hold."""
-    found = transaction.ask("row, owner, indexed", MEMORIES, {"row": rows})
+def remove_terms(transaction: Transaction, found: Iterable[Row]) -> None:
+    """Take the words of rows out, each given with its owner and what holds its terms."""
     lines = [
         (owner, term, row)
         for row, owner, indexed in found
         for (term,) in struct.iter_unpack("<q", unpack_terms(indexed)["terms"])
     ]
     if lines:
-        owners, terms, keys = (list(column) for column in zip(*lines, strict=True))
+        owners, terms, keys = map(array_of, zip(*lines, strict=True))
         transaction.run(
             """DELETE FROM postings AS p USING unnest(
                 %(owners)s::integer[], %(terms)s::bigint[], %(rows)s::bigint[])
@@ -286,11 +288,11 @@ def _vectors(
     ]
     return {
         "spaces": as_json(named),
-        "embedders": Integers(numbers, 32),
+        "embedders": array_of(numbers),
         "halves": Halves(half),
         "wides": wide,
         "shared": shared_ones,
-        "vector_of": Integers(of, 32),
+        "vector_of": array_of(of),
     }
 
 
@@ -311,9 +313,9 @@ def add_vectors(
     added = transaction.all(
         f"SELECT add_vectors({_ROWS}, %(states)s::integer[], %(spaces)s::json, %(graph)s, "
         f"{_VECTORS})",
-        rows=Integers([one["row"] for one in stored], 64),
-        owners=Integers([one["owner"] for one in stored], 32),
-        states=Integers([one["flags"] for one in stored], 32),
+        rows=array_of([one["row"] for one in stored]),
+        owners=array_of([one["owner"] for one in stored]),
+        states=array_of([one["flags"] for one in stored]),
         graph=graph,
         **_vectors(given),
     )
@@ -381,19 +383,20 @@ def rewrite(
     owner, strand = old.owner, old.strand
     if in_strand(memory) != in_strand(old.memory):
         owner, strand = _Names(transaction).of(memory)
+    ((told,),) = transaction.ask("indexed", MEMORIES, {"row": old.row})
     if entry is None:
-        ((told,),) = transaction.ask("indexed", MEMORIES, {"row": old.row})
-        kept = unpack_terms(told)
-        indexed = pack(Entry(memory=memory, **kept), owner=owner, strand=strand or 0)
+        indexed = pack(Entry(memory=memory, **unpack_terms(told)), owner=owner, strand=strand or 0)
     else:
         indexed = pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
     values = _values(memory, old.row, owner, strand, indexed)
     hidden = (memory.deleted_at is None) != (old.memory.deleted_at is None)
     relink = relink and (hidden or _place(values) != old.place)
     after = followers(transaction, [old.place]) if relink else set()
-    if entry is not None or owner != old.owner:
-        remove_terms(transaction, [old.row])
-        transaction.run(_UPDATE, **values)
+    moved = owner != old.owner or values["flags"] != flags_of(old.memory)
+    if moved or entry is not None:
+        remove_terms(transaction, [(old.row, old.owner, told)])
+    transaction.run(_UPDATE, **values)
+    if moved or entry is not None:
         transaction.later(
             f"SELECT add_terms({_ROWS}, %(lengths)s::integer[], %(states)s::integer[], "
             "%(terms)s::bigint[], %(counts)s::smallint[], %(term_of)s::integer[])",
@@ -403,20 +406,7 @@ def rewrite(
             states=[values["flags"]],
             **_terms([values]),
         )
-    else:
-        transaction.run(_UPDATE, **values)
-    changed = values["flags"] != flags_of(old.memory)
-    if changed and entry is None and owner == old.owner:
-        terms = unpack_terms(indexed)["terms"]
-        transaction.run(
-            """UPDATE postings SET flags = %(flags)s WHERE tenant = %(tenant)s
-            AND owner = %(owner)s AND term = ANY(%(terms)s) AND row = %(row)s""",
-            flags=values["flags"],
-            owner=owner,
-            terms=list(struct.unpack(f"<{len(terms) // 8}q", terms)),
-            row=old.row,
-        )
-    if changed or owner != old.owner:
+    if moved:
         transaction.run(
             "UPDATE embeddings SET owner = %(owner)s, shared = %(shared)s, flags = %(flags)s "
             "WHERE tenant = %(tenant)s AND row = %(row)s",
@@ -526,7 +516,7 @@ def remove_rows(transaction: Transaction, found: Sequence[Found]) -> int:
     """Take memories out with all that is kept of them alone; gives how many vectors went."""
     rows = [one.row for one in found]
     vectors = remove_vectors(transaction, rows)
-    remove_terms(transaction, rows)
+    remove_terms(transaction, transaction.ask("row, owner, indexed", MEMORIES, {"row": rows}))
     for table in (USAGE, MEMORIES):
         transaction.remove(table, {"row": rows})
     for one in found:
