@@ -13,7 +13,6 @@ import selectors
 import struct
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -131,7 +130,8 @@ class _Pool:
         self._free = threading.Semaphore(most)
         self._busy_seconds = busy_seconds
         self._where = where
-        self._idle: deque[tuple[float, psycopg.Connection[Any]]] = deque()
+        self._idle: list[tuple[float, psycopg.Connection[Any]]] = []
+        self._lock = threading.Lock()
         self._closed = False
 
     @contextmanager
@@ -153,13 +153,14 @@ class _Pool:
             self._free.release()
 
     def _living(self) -> psycopg.Connection[Any] | None:
-        while self._idle:
-            with suppress(IndexError):  # another thread took the last one
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
                 _, connection = self._idle.pop()
-                if not _has_ended(connection):
-                    return connection
-                connection.close()
-        return None
+            if not _has_ended(connection):
+                return connection
+            connection.close()
 
     def _give_back(self, connection: psycopg.Connection[Any]) -> None:
         if not connection.closed and connection.info.transaction_status != 0:
@@ -167,14 +168,18 @@ class _Pool:
                 connection.execute("ROLLBACK")
             except psycopg.Error:
                 connection.close()
-        if not connection.closed:
-            self._idle.append((time.monotonic(), connection))
+        with self._lock:
+            if not connection.closed:
+                self._idle.append((time.monotonic(), connection))
         self._close_idle(0.0 if self._closed else _IDLE_SECONDS)
 
     def _close_idle(self, seconds: float) -> None:
-        while self._idle and self._idle[0][0] <= time.monotonic() - seconds:
-            with suppress(IndexError):
-                self._idle.popleft()[1].close()
+        before = time.monotonic() - seconds
+        with self._lock:
+            old = [connection for since, connection in self._idle if since <= before]
+            self._idle = [one for one in self._idle if one[0] > before]
+        for connection in old:
+            connection.close()
 
     def close(self) -> None:
         """Close what nobody uses, and the others when they are given back."""
