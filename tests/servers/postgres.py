@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -114,8 +115,15 @@ class Server:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-        # Processes of the server that outlive it for a moment hold its memory.
+            self._wait_for_its_processes()
         (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def _wait_for_its_processes(self) -> None:
+        """Those that outlive the server for a moment hold its memory, and no other one starts."""
+        with suppress(ProcessLookupError):
+            for _ in range(100):
+                os.killpg(self.process.pid, 0)
+                time.sleep(0.02)
 
     def stop(self) -> None:
         """End it and remove its folder."""
