@@ -262,7 +262,9 @@ def quoted(text: str) -> str:
 
 def require_instant(value: datetime | None, name: str) -> None:
     """Refuse a datetime without a time zone: it means a different moment on every machine."""
-    if value is not None and (not isinstance(value, datetime) or value.utcoffset() is None):
+    if value is None or (type(value) is datetime and value.tzinfo is UTC):
+        return
+    if not isinstance(value, datetime) or value.utcoffset() is None:
         raise InvalidInput(
             name,
             value,

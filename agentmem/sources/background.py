@@ -268,7 +268,7 @@ def from_json(value: Any) -> Any:
 
 def weigh(value: object, *, depth: int = 4) -> int:
     """About how many characters a payload holds; quick rather than exact."""
-    if isinstance(value, str | bytes):
+    if type(value) is str or type(value) is bytes:
         return len(value)
     if isinstance(value, Lazy):
         return value.characters
