@@ -835,35 +835,30 @@ def of_project(text: str) -> bool:
     return _pattern("project").search(text.lower()) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class MendedStatement:
-    """What a statement should have said; the message says so up to `end`."""
-
-    content: str
-    end: int
-
-
 def may_correct(text: str) -> bool:
     """Whether `correction` could make something of a text; hardly any sounds like one."""
     return bool(_corrected().search(text) or _swapped().match(text) or _instead().match(text))
 
 
-def correction(text: str, newest: str) -> MendedStatement | None:
-    """The `newest` statement as `text` corrects it: "typo, Leo", "it's Bonn, not Köln"."""
+def correction(text: str, newest: str) -> tuple[str, int] | None:
+    """The `newest` statement as `text` corrects it: "typo, Leo", "it's Bonn, not Köln".
+
+    With it, up to where in the text the correction goes.
+    """
     slot = slot_of(newest.lower())
     if slot in ("name", "surname") and (match := _corrected().search(text)):
         name = next(filter(None, match.groups()), "")
         if name.lower() not in _empty():
-            return MendedStatement(f"My {slot} is {name}", match.end())
+            return f"My {slot} is {name}", match.end()
     if match := _swapped().match(text):
         old = re.compile(rf"(?<!\w){re.escape(match['old'] or match['older'])}(?!\w)", re.I)
         new = match["new"] or match["newer"]
         named = match["new"] or match["older"][0].isupper()  # not "not bad, thanks"
         if named and old.search(newest) and new.lower() not in _empty():
-            return MendedStatement(old.sub(lambda _: new, newest, count=1), match.end())
+            return old.sub(lambda _: new, newest, count=1), match.end()
     match = _instead().match(text)
     if match and len(newest.split()) <= 10 and match["new"].lower() not in _empty():
-        return MendedStatement(f"{newest.rsplit(' ', 1)[0]} {match['new']}", match.end())
+        return f"{newest.rsplit(' ', 1)[0]} {match['new']}", match.end()
     return None
 
 
