@@ -27,15 +27,16 @@ from agentmem.text.statements import (
     Clause,
     Embed,
     Kind,
+    S,
     Told,
     any_of,
     clauses,
-    marked,
+    listed,
+    marks,
     orders,
     own_words,
     split,
     tell,
-    word_lists,
 )
 
 P = patterns_of("preferences.json")
@@ -617,7 +618,7 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         veto = VETO if not alone else VETO_OF_ROLES if found.slot == "role" else VETO_ALONE
         heads = told[:1] if found.type == "style" else over[:1]
         tasked = any(orders(one.clause.words) for one in heads)  # "Write a poem. Keep it short."
-        lasting = any(marked("lasting", one.clause.words) for one in over)
+        lasting = any(marks()["lasting"].search(one.clause.words) for one in over)
         if tasked and not lasting:
             veto = VETO_OF_ROLES if alone else VETO_OF_TASKS
         kept = _unless_vetoed(text, found, over, VETO_IN_LONG if len(text) >= long else veto)
@@ -640,7 +641,7 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
             otherwise = _stated(text, one.among(KEPT)) if maybe else None
             retracted.append(replace(_retraction(text, clause), otherwise=otherwise))
             continue
-        if _pattern("takes back").match(_unled(clause.words)):
+        if listed("takes back").match(_unled(clause.words)):
             # It must name what: of "never mind" alone the models decide.
             named = replace(_retraction(text, clause), latest=False)
             retracted += [named] if named.stems else []
@@ -707,13 +708,13 @@ def _passing(text: str, told: Sequence[Told]) -> set[int]:
         clause = one.clause
         follows = at > 0 and told[at - 1].clause.first == clause.first
         goes_on = at + 1 < len(told) and told[at + 1].clause.first == clause.first
-        pretended = pretended or bool(_pattern("pretend").search(clause.words))
-        ironic = ironic or bool(_pattern("sarcasm").match(clause.words))
+        pretended = pretended or bool(listed("pretend").search(clause.words))
+        ironic = ironic or bool(listed("sarcasm").match(clause.words))
         once = one.chance("once") > ONCE or (once and follows)
-        others = (others and follows) or bool(_pattern("reported").match(clause.words))
+        others = (others and follows) or bool(listed("reported").match(clause.words))
         others = others or _hearing_speaks_for_another(text, clause)
         said = goes_on and bool(P.hearing_attributed.match(told[at + 1].clause.words))
-        hedged = bool(_pattern("hedged").match(clause.words)) and (
+        hedged = bool(listed("hedged").match(clause.words)) and (
             one.kind not in ("instruct", "avoid") or clause.words.startswith("whether ")
         )
         if (
@@ -734,7 +735,7 @@ def _heads_a_task(text: str, one: Told) -> bool:
     """Whether a wish is for what stands after its colon: "Yes or no only: is a whale a fish?"."""
     wish = one.kind in ("instruct", "avoid") or one.chance("once") > ONCE / 2
     after = text[one.clause.end : one.clause.end + 1] in (":", "：")
-    return wish and after and not marked("lasting", one.clause.words)
+    return wish and after and not marks()["lasting"].search(one.clause.words)
 
 
 def _hearing_speaks_for_another(text: str, clause: Clause) -> bool:
@@ -749,7 +750,7 @@ def _hearing_speaks_for_another(text: str, clause: Clause) -> bool:
     return (
         follows[:1] in (":", "：")
         and (not before or before.endswith("\n"))
-        and not any(_pattern("own labels").fullmatch(one) for one in (clause.words, *words))
+        and not any(listed("own labels").fullmatch(one) for one in (clause.words, *words))
     )
 
 
@@ -763,10 +764,14 @@ def _is_not_theirs(one: Told) -> bool:
     family likes, wants or needs."""
     words = _unled(one.clause.words)
     wish = one.kind in ("instruct", "avoid")
-    if one.kind == "identity" and _pattern("denied").match(words):
+    if one.kind == "identity" and listed("denied").match(words):
         return True
-    kin = _pattern("marks/kin").match(words)
-    if kin and not marked("me", words[kin.end() :]) and (one.kind != "identity" or is_need(words)):
+    kin = marks()["kin"].match(words)
+    if (
+        kin
+        and not marks()["me"].search(words[kin.end() :])
+        and (one.kind != "identity" or is_need(words))
+    ):
         return True
     return not wish and (one.clause.asks or bool(P.question.match(words)))
 
@@ -774,7 +779,7 @@ def _is_not_theirs(one: Told) -> bool:
 def _given_up(new: DetectedPreference) -> Iterator[Retraction]:
     """What a statement of a change gives up: "it's Bea, not Beth", "from webpack to vite"."""
     words = new.content.lower()
-    instead = _pattern("instead").search(words, 1)
+    instead = listed("instead").search(words, 1)
     if instead and new.slot in ("", "name", "one name") and new.polarity != "against":
         given = words[instead.end() :].split(" to ")[0]
         if found := stems(given):
@@ -786,7 +791,7 @@ def _given_up(new: DetectedPreference) -> Iterator[Retraction]:
 
 def _resumed(text: str, one: Told, told: Sequence[Told]) -> Iterator[Retraction]:
     """What "I eat meat again" ends, if something against it stands."""
-    if one.chance("other", "once") < 0.5 and _pattern("resumed").search(one.clause.words):
+    if one.chance("other", "once") < 0.5 and listed("resumed").search(one.clause.words):
         same = [other.clause for other in told if other.clause.first == one.clause.first]
         said = " ".join(text[one.clause.start : same[-1].end].split())
         yield Retraction(
@@ -796,12 +801,12 @@ def _resumed(text: str, one: Told, told: Sequence[Told]) -> Iterator[Retraction]
 
 def _former(text: str, clause: Clause) -> Retraction | None:
     """What "I used to live in Rome" ends, if "I live in Rome" stands."""
-    used = _pattern("used to").match(_unled(clause.words))
+    used = listed("used to").match(_unled(clause.words))
     left = stems(_unled(clause.words)[used.end() :]) if used else frozenset()
     if not left:
         return None
     turned: Literal["for", "against"] = (
-        "against" if _pattern("disliked").search(clause.words) else "for"
+        "against" if listed("disliked").search(clause.words) else "for"
     )
     said = " ".join(text[clause.start : clause.end].split())
     return Retraction(text=said, stems=left, start=clause.start, former=turned)
@@ -810,34 +815,27 @@ def _former(text: str, clause: Clause) -> Retraction | None:
 @lru_cache(2_048)
 def is_need(text: str) -> bool:
     """Whether a statement is of health, diet or access, which every answer must know."""
-    return _pattern("needs").search(text.lower()) is not None
+    return listed("needs").search(text.lower()) is not None
 
 
 def names(list_: str, words: str) -> bool:
     """Whether lower-case `words` hold one of a list of the data file: "now" is of `changed`."""
-    return _pattern(list_).search(words) is not None
+    return listed(list_).search(words) is not None
 
 
 def in_first_person(text: str) -> bool:
     """Whether a text begins with its author: "I", "my", "we", in six languages."""
-    return _AUTHOR.match(text) is not None
-
-
-_AUTHOR = re.compile(
-    r"\W*(?:i|i['’](?:m|ve|d|ll)|im|my|we|we['’](?:re|ve)|our|ich|mein\w*|wir|unser\w*|yo|soy|tengo"
-    r"|mi|mis|je|j['’]\w+|mon|ma|nous|eu|sou|tenho|meu|minha|io|sono|ho|mio|mia)\b(?!['’.])",
-    re.IGNORECASE,
-)
+    return P.author.match(text) is not None
 
 
 def of_project(text: str) -> bool:
     """Whether a statement holds in the project at hand: "we use pnpm here"."""
-    return _pattern("project").search(text.lower()) is not None
+    return listed("project").search(text.lower()) is not None
 
 
 def may_correct(text: str) -> bool:
     """Whether `correction` could make something of a text; hardly any sounds like one."""
-    return bool(_corrected().search(text) or _swapped().match(text) or _instead().match(text))
+    return bool(P.corrected.search(text) or P.swapped.match(text) or P.rather.match(text))
 
 
 def correction(text: str, newest: str) -> tuple[str, int] | None:
@@ -846,17 +844,17 @@ def correction(text: str, newest: str) -> tuple[str, int] | None:
     With it, up to where in the text the correction goes.
     """
     slot = slot_of(newest.lower())
-    if slot in ("name", "surname") and (match := _corrected().search(text)):
+    if slot in ("name", "surname") and (match := P.corrected.search(text)):
         name = next(filter(None, match.groups()), "")
         if name.lower() not in _empty():
             return f"My {slot} is {name}", match.end()
-    if match := _swapped().match(text):
+    if match := P.swapped.match(text):
         old = re.compile(rf"(?<!\w){re.escape(match['old'] or match['older'])}(?!\w)", re.I)
         new = match["new"] or match["newer"]
         named = match["new"] or match["older"][0].isupper()  # not "not bad, thanks"
         if named and old.search(newest) and new.lower() not in _empty():
             return old.sub(lambda _: new, newest, count=1), match.end()
-    match = _instead().match(text)
+    match = P.rather.match(text)
     if match and len(newest.split()) <= 10 and match["new"].lower() not in _empty():
         return f"{newest.rsplit(' ', 1)[0]} {match['new']}", match.end()
     return None
@@ -867,7 +865,7 @@ def settled(new: DetectedPreference, newest: str) -> DetectedPreference:
     if new.slot or new.polarity == "against" or slot_of(newest.lower()) != "name":
         return new
     short = len(P.hearing_word.findall(new.content)) <= 8
-    if short and _pattern("corrects").search(new.content.lower()):
+    if short and listed("corrects").search(new.content.lower()):
         return replace(new, slot="one name")
     return new
 
@@ -909,7 +907,7 @@ def matching(
         return latest
     held = {id_: stems(text) for id_, text in standing}
     # "I'm not allergic to cats" leaves an allergy to nuts alone.
-    named = retraction.stems.difference(word_lists()["general"])
+    named = retraction.stems.difference(S.told["general"])
     shared = {
         id_: len(retraction.stems & said)
         for id_, said in held.items()
@@ -918,7 +916,7 @@ def matching(
     most = max(shared.values(), default=0)
     if most and (not retraction.former or 2 * most > len(retraction.stems)):
         return tuple(id_ for id_, count in shared.items() if count == most)
-    again = not retraction.former or _pattern("resumed").search(retraction.text.lower())
+    again = not retraction.former or listed("resumed").search(retraction.text.lower())
     kindred = _kindred(retraction.text) if again else frozenset()
     same = tuple(id_ for id_, text in standing if _is_ban(text) and kindred & _kindred(text))
     if same or retraction.former:
@@ -949,20 +947,18 @@ def stems(text: str) -> frozenset[str]:
 def _kindred(text: str) -> frozenset[int]:
     """Which families of words `text` speaks of: who eats meat again is no longer vegan."""
     said = text.lower()
-    found = (
-        at for at in range(len(word_lists()["kindred"])) if _pattern(f"kindred/{at}").search(said)
-    )
-    return frozenset(found)
+    families = enumerate(S.told["kindred"])
+    return frozenset(at for at, words in families if any_of(words).search(said))
 
 
 def _is_ban(text: str) -> bool:
-    return is_need(text) or _pattern("against").search(text.lower()) is not None
+    return is_need(text) or listed("against").search(text.lower()) is not None
 
 
 def slot_of(words: str) -> str:
     """The kind of thing of which one holds at a time that a clause speaks of; mostly none."""
-    for name in word_lists()["slots"]:
-        if _pattern(f"slots/{name}").search(words):
+    for name, listing in S.told["slots"].items():
+        if any_of(listing).search(words):
             return str(name)
     return ""
 
@@ -991,7 +987,7 @@ def _unless_vetoed(
     against = best.chance(*AGAINST) / best.chance(*KEPT)
     if found.polarity == "for" and against > 0.8:  # "no" was no opening word of "no emojis"
         return replace(_stated(text, best), type=found.type)
-    ill = _pattern("unwell").search(found.content.lower())
+    ill = listed("unwell").search(found.content.lower())
     if found.polarity == "neutral" and (ill or against > 0.8 or _bans(best.clause)):
         found = replace(found, polarity="against")
     if not found.slot and best.kind in ("identity", "instruct"):
@@ -1032,8 +1028,8 @@ def _stated(text: str, one: Told) -> DetectedPreference:
 def _bans(clause: Clause) -> bool:
     """Whether a clause begins by forbidding something, or calls it forbidden."""
     words = _unled(clause.words)
-    led = _pattern("bans").match(words) or _pattern("rather").match(words)
-    return bool(led or _pattern("banned").search(words))
+    led = listed("bans").match(words) or listed("rather").match(words)
+    return bool(led or listed("banned").search(words))
 
 
 def _one_slot(one: Told) -> str:
@@ -1048,7 +1044,7 @@ def _retraction(text: str, clause: Clause) -> Retraction:
     return Retraction(
         text=said,
         stems=stems(clause.words),
-        latest=bool(_pattern("that").search(clause.words)),
+        latest=bool(listed("that").search(clause.words)),
         slot=slot_of(clause.words),
         start=clause.start,
         everything=names("everything", clause.words),
@@ -1057,62 +1053,4 @@ def _retraction(text: str, clause: Clause) -> Retraction:
 
 @lru_cache(maxsize=1)
 def _empty() -> frozenset[str]:
-    return frozenset(word_lists()["empty"])
-
-
-_IT_IS = (
-    r"(?:it's|its|it is|i meant|make (?:it|that)|i prefer|c'est|je préfère|es|prefiero|é|prefiro"
-    r"|è|preferisco|ist|das ist|lieber)"
-)
-
-
-@lru_cache(maxsize=1)
-def _corrected() -> re.Pattern[str]:
-    """A name that takes another's place: "typo, Leo", "…, make it Leo", "不是…，是…"."""
-    lead = rf"(?:(?:oh|ah|uh|hey)\W+)?(?:{word_lists()['corrected name']})"
-    name = r"[A-Z\u00c0-\u00de][\w'-]+"
-    wide = r"[\u3040-\u30ff\u4e00-\u9fff]{1,8}?"
-    return re.compile(
-        rf"\A\W*(?i:(?:{lead}[\s,.!:;-]+){{1,3}})(?i:{_IT_IS}\s+)?(?P<name>{name})"  # "typo, Leo"
-        r"(?i:\s+(?:actually|heiß\w* ich|is right)|,?\s+(?:with|mit|con|avec|com)\b[^.!?]*)?"
-        r"\s*(?:[.!]|\Z)"
-        rf"|\A\W*(?i:{lead}[\s,.!]+(?:{_IT_IS}\s+)?|{_IT_IS}\s+)(?P<other>{name}),?\s+"
-        r"(?i:(?:and\s+|und\s+)?(?:not|nicht|no|pas|não|non))\s+[\w'-]+\s*[.!]*\Z"  # "…, not Teo"
-        r"|,\s*(?i:make (?:it|that)|mejor|plutôt|lieber|melhor|meglio)\s+"
-        rf"(?P<rather>{name})\s*[.!]*\Z"
-        rf"|(?:不是|不对)\w*?[，,]?\s*(?:应该)?是(?P<wide>{wide})(?:[，。！]|\Z)"
-        rf"|(?:じゃなくて|ではなく)、?(?P<kana>{wide})(?:です|だよ)?[。！]?\Z"
-    )
-
-
-@lru_cache(maxsize=1)
-def _swapped() -> re.Pattern[str]:
-    """A whole message that says one thing instead of another: "it's Bonn, not Köln"."""
-    sorry = rf"(?:{word_lists()['corrected name']}|actually)[\s,.!:;-]+"
-    some = r"[^\s,.!?]+(?: [^\s,.!?]+){0,2}?"
-    no = "(?:not|nicht|no|pas|não|non)"
-    return re.compile(
-        rf"\W*(?:(?:{sorry})+(?:{_IT_IS}\s+)?|{_IT_IS}\s+)"
-        rf"(?P<new>{some})(?:,| and| und)? {no} (?P<old>{some})[\s.!]*\Z"
-        rf"|\W*(?:{sorry})*{no} (?P<older>{some})(?:,| but| sondern) (?:{_IT_IS}\s+)?"
-        rf"(?P<newer>{some})[\s.!]*\Z",
-        re.I,
-    )
-
-
-@lru_cache(maxsize=1)
-def _instead() -> re.Pattern[str]:
-    """A word or two that take the place of what was said last: "no wait, euros"."""
-    lead = "wait no|no wait|scratch that|correction|i meant|make that|typo|oops|tippfehler|errata"
-    return re.compile(
-        rf"\W*(?:{lead})[\s,:.!]+(?:{_IT_IS}\s+)?(?P<new>[^\s,.!?]+(?: [^\s,.!?]+)?)[\s.!]*\Z",
-        re.I,
-    )
-
-
-@lru_cache(maxsize=64)
-def _pattern(name: str) -> re.Pattern[str]:
-    words: Any = word_lists()
-    for part in name.split("/"):
-        words = words[int(part) if isinstance(words, list) else part]
-    return any_of(words)
+    return frozenset(S.told["empty"])

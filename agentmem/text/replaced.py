@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from agentmem.base.blas import one_thread
 from agentmem.data import read_bytes
 from agentmem.text.detect import is_need, names, stems
-from agentmem.text.statements import KINDS, Embed, Told, marked
+from agentmem.text.statements import KINDS, Embed, Told, marks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -229,8 +229,8 @@ def _clause_features(one: Told, signs: Sequence[float], most: float) -> list[flo
     return [
         *one.chances,
         *(float(names(sign, words)) for sign in SIGNS), *signs, most,
-        float(names("also", words)), float(marked("kin", words)), float(one.clause.asks),
-        min(len(words.split()), 12) / 12, 1.0,
+        float(names("also", words)), float(bool(marks()["kin"].search(words))),
+        float(one.clause.asks), min(len(words.split()), 12) / 12, 1.0,
     ]  # fmt: skip
 
 
