@@ -11,7 +11,6 @@ examples.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -60,18 +59,13 @@ class Sentence:
     """One sentence with single spaces, lower-case, and the way back to the text it came from."""
 
     text: str
-    starts: tuple[int, ...]
     offsets: tuple[int, ...]
     asks: bool
     pretended: bool
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Where the characters `start` to `end` of the sentence stand in the text."""
-        return self._place(start), self._place(end - 1) + 1
-
-    def _place(self, position: int) -> int:
-        word = bisect_right(self.starts, position) - 1
-        return self.offsets[word] + position - self.starts[word]
+        return self.offsets[start], self.offsets[end - 1] + 1
 
 
 def sentences(text: str) -> Iterator[Sentence]:
@@ -89,8 +83,9 @@ def sentences(text: str) -> Iterator[Sentence]:
         if P.cue.search(piece):
             asks = "?" in stop or "？" in stop
             for at in range(start, end, LONGEST_SENTENCE):
-                until = min(end, at + LONGEST_SENTENCE)
-                yield from _sentence(words, at, until, asks, start < pretended_until)
+                spoken, offsets = _single_spaced(words, at, min(end, at + LONGEST_SENTENCE))
+                if spoken:
+                    yield Sentence(spoken, offsets, asks, start < pretended_until)
 
 
 def places(sentence: Sentence) -> Iterator[int]:
@@ -98,8 +93,9 @@ def places(sentence: Sentence) -> Iterator[int]:
     text = sentence.text
     limit = _statement_end(sentence)
     label = P.label.match(text)
-    if label and not P.own_label_re.match(label[1].strip()) and _speaks_for_another(label[1]):
-        return
+    named = label[1] if label and len(label[1].split()) <= 2 else ""
+    if named and not (P.no_speaker.match(named) or P.own_label_re.match(named.strip())):
+        return  # a line of a pasted dialogue
     seen = 0
     blocked = False
     for lead, start in _candidates(text):
@@ -126,38 +122,23 @@ def _candidates(text: str) -> Iterator[tuple[int, int]]:
 
 def _statement_end(sentence: Sentence) -> int:
     """Up to where a sentence states; a question that begins later leaves its front a statement."""
-    if not sentence.asks:
-        return len(sentence.text) + 1
-    if P.assent.search(sentence.text) and not P.asking.match(sentence.text):
-        return len(sentence.text) + 1
-    for lead, start in _candidates(sentence.text):
-        if P.asking.match(sentence.text, start):
-            tag = sentence.text[start:].rstrip("? ")
+    text = sentence.text
+    if not sentence.asks or (P.assent.search(text) and not P.asking.match(text)):
+        return len(text) + 1
+    for lead, start in _candidates(text):
+        if P.asking.match(text, start):
+            tag = text[start:].rstrip("? ")
             return 0 if tag in ("right", "correct", "no", "huh", "eh", "really", "yes") else lead
     return 0
 
 
-def _speaks_for_another(label: str) -> bool:
-    """Whether "Name: …" begins a line of a pasted dialogue."""
-    return len(label.split()) <= 2 and not P.no_speaker.match(label)
-
-
-def _sentence(words: str, start: int, end: int, asks: bool, pretended: bool) -> Iterator[Sentence]:
-    bullet = P.bullet.match(words, start, end)
-    while bullet and bullet.end() < end:
+def _single_spaced(words: str, start: int, end: int) -> tuple[str, tuple[int, ...]]:
+    """A sentence without its bullets, and where each of its characters stands."""
+    while (bullet := P.bullet.match(words, start, end)) and bullet.end() < end:
         start = bullet.end()
-        bullet = P.bullet.match(words, start, end)
-    parts: list[str] = []
-    starts: list[int] = []
-    offsets: list[int] = []
-    length = 0
-    for match in P.word.finditer(words, start, end):
-        starts.append(length)
-        offsets.append(match.start())
-        parts.append(match[0])
-        length += len(match[0]) + 1
-    if parts:
-        yield Sentence(" ".join(parts), tuple(starts), tuple(offsets), asks, pretended)
+    found = [*P.word.finditer(words, start, end)]
+    offsets = (at for word in found for at in range(word.start(), word.end() + 1))
+    return " ".join(word[0] for word in found), tuple(offsets)
 
 
 # ----------------------------------------------------------------------------
@@ -374,24 +355,18 @@ def detect_preferences(text: str) -> tuple[DetectedPreference, ...]:
     Linear in the text, and English only: `hear` reads other languages and other wordings.
     """
     require_text(text, "text")
-    found: list[DetectedPreference] = []
-    for sentence in sentences(text):
-        found += _in_sentence(text, sentence)
-    return tuple(found)
+    return tuple(found for one in sentences(text) for found in _in_sentence(text, one))
 
 
 def text_parts(content: Any) -> Iterator[str]:
     """The texts of a message's content; not its tool results, images and files."""
     if isinstance(content, str):
-        yield content
-    elif isinstance(content, Sequence):
-        for part in content:
-            if isinstance(part, str):
-                yield part
-            elif isinstance(part, Mapping) and part.get("type") in ("text", "input_text"):
-                text = part.get("text")
-                if isinstance(text, str):
-                    yield text
+        content = [content]
+    for part in content if isinstance(content, Sequence) else ():
+        typed = isinstance(part, Mapping) and part.get("type") in ("text", "input_text")
+        text = part.get("text") if typed else part
+        if isinstance(text, str):
+            yield text
 
 
 def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
@@ -402,8 +377,9 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
     self_named = stated = lasting = False
     done = 0
     if greeting := _greeting(text, sentence):
-        found_name, done = greeting
-        yield found_name
+        name = RecognisedStatement("custom", "neutral", *greeting.span("about"), 0.7, "name")
+        done = greeting.end()
+        yield _detected(text, sentence, name, start=greeting.start("lead"), end=done)
     for place in places(sentence):
         if place < done:
             continue
@@ -438,15 +414,11 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
         done = end
 
 
-def _greeting(text: str, sentence: Sentence) -> tuple[DetectedPreference, int] | None:
-    """The name in "Hi, I'm Ana", without the greeting it could be anything one is; and where
-    the rest of the sentence begins."""
+def _greeting(text: str, sentence: Sentence) -> re.Match[str] | None:
+    """The name in "Hi, I'm Ana", without the greeting it could be anything one is."""
     match = None if sentence.asks else P.greeting_name.match(sentence.text)
-    if match is None or not text[sentence.span(*match.span("about"))[0]].isupper():
-        return None
-    found = RecognisedStatement("custom", "neutral", *match.span("about"), 0.7, "name")
-    detected = _detected(text, sentence, found, start=match.start("lead"), end=match.end())
-    return detected, match.end()
+    named = match and text[sentence.span(*match.span("about"))[0]].isupper()
+    return match if named else None
 
 
 def _continues(spoken: str, place: int, start: int, stated: bool) -> bool:
@@ -468,11 +440,7 @@ def _clause_end(spoken: str, start: int, edges: list[tuple[int, int]]) -> int:
     """Where the clause at `start` gives way to one with words of its own."""
     limit = min(len(spoken), start + LONGEST_STATEMENT)
     for lead, following in edges:
-        if lead <= start:
-            continue
-        if lead >= limit:
-            break
-        if P.subordinate.match(spoken, following):
+        if not start < lead < limit or P.subordinate.match(spoken, following):
             continue
         if spoken[lead] == ";" or P.new_clause.match(spoken, following):
             return lead
@@ -509,13 +477,12 @@ def _detected(
 def _subject(text: str, sentence: Sentence, found: RecognisedStatement, stop: int) -> str:
     """What the statement is about, without its reason or condition."""
     end = min(found.end, stop)
-    while found.start < end and sentence.text[found.start] == " ":
-        found = replace(found, start=found.start + 1)
-    reason = P.reason.search(sentence.text, found.start + 2, end) if end - found.start > 2 else None
+    start = end - len(sentence.text[found.start : end].lstrip(" "))
+    reason = P.reason.search(sentence.text, start + 2, end) if end - start > 2 else None
     end = reason.start() if reason else end
-    if found.start >= end:
+    if start >= end:
         return ""
-    first, last = sentence.span(found.start, end)
+    first, last = sentence.span(start, end)
     return _one_line(text[first:last]).strip(" ,;:.!")
 
 
@@ -717,16 +684,9 @@ def _passing(text: str, told: Sequence[Told]) -> set[int]:
         hedged = bool(listed("hedged").match(clause.words)) and (
             one.kind not in ("instruct", "avoid") or clause.words.startswith("whether ")
         )
-        if (
-            pretended
-            or ironic
-            or once
-            or _heads_a_task(text, one)
-            or others
-            or said
-            or hedged
-            or P.hearing_attributed.search(clause.words)
-        ):
+        passing = pretended or ironic or once or others or said or hedged
+        attributed = P.hearing_attributed.search(clause.words)
+        if passing or attributed or _heads_a_task(text, one):
             found.add(clause.at)
     return found
 
@@ -745,13 +705,10 @@ def _hearing_speaks_for_another(text: str, clause: Clause) -> bool:
     words = clause.words.split()  # nor is "Kleines Update: …"
     if len(named) > 2 or not all(named):
         return False
-    follows = text[clause.end : clause.end + 2]
     before = text[: clause.start].rstrip(" \t")
-    return (
-        follows[:1] in (":", "：")
-        and (not before or before.endswith("\n"))
-        and not any(listed("own labels").fullmatch(one) for one in (clause.words, *words))
-    )
+    if text[clause.end : clause.end + 1] not in (":", "：") or (before and before[-1] != "\n"):
+        return False
+    return not any(listed("own labels").fullmatch(one) for one in (clause.words, *words))
 
 
 def _unled(words: str) -> str:
@@ -793,7 +750,7 @@ def _resumed(text: str, one: Told, told: Sequence[Told]) -> Iterator[Retraction]
     """What "I eat meat again" ends, if something against it stands."""
     if one.chance("other", "once") < 0.5 and listed("resumed").search(one.clause.words):
         same = [other.clause for other in told if other.clause.first == one.clause.first]
-        said = " ".join(text[one.clause.start : same[-1].end].split())
+        said = _one_line(text[one.clause.start : same[-1].end])
         yield Retraction(
             text=said, stems=stems(one.clause.words), start=one.clause.start, former="against"
         )
@@ -805,11 +762,9 @@ def _former(text: str, clause: Clause) -> Retraction | None:
     left = stems(_unled(clause.words)[used.end() :]) if used else frozenset()
     if not left:
         return None
-    turned: Literal["for", "against"] = (
-        "against" if listed("disliked").search(clause.words) else "for"
-    )
-    said = " ".join(text[clause.start : clause.end].split())
-    return Retraction(text=said, stems=left, start=clause.start, former=turned)
+    said, start = _one_line(text[clause.start : clause.end]), clause.start
+    turned = names("disliked", clause.words)
+    return Retraction(text=said, stems=left, start=start, former="against" if turned else "for")
 
 
 @lru_cache(2_048)
@@ -952,7 +907,7 @@ def _kindred(text: str) -> frozenset[int]:
 
 
 def _is_ban(text: str) -> bool:
-    return is_need(text) or listed("against").search(text.lower()) is not None
+    return is_need(text) or names("against", text.lower())
 
 
 def slot_of(words: str) -> str:
@@ -980,14 +935,14 @@ def _unless_vetoed(
     )
     if found.start < last.clause.end < found.end:
         quote = text[found.start : last.clause.end]
-        extra = len(" ".join(found.quote.split())) - len(" ".join(quote.split()))
+        extra = len(_one_line(found.quote)) - len(_one_line(quote))
         content = found.content[: max(1, len(found.content) - extra)].rstrip(" ,.;:") or quote
         subject = found.subject if found.subject in content else content
         found = replace(found, quote=quote, end=last.clause.end, content=content, subject=subject)
     against = best.chance(*AGAINST) / best.chance(*KEPT)
     if found.polarity == "for" and against > 0.8:  # "no" was no opening word of "no emojis"
         return replace(_stated(text, best), type=found.type)
-    ill = listed("unwell").search(found.content.lower())
+    ill = names("unwell", found.content.lower())
     if found.polarity == "neutral" and (ill or against > 0.8 or _bans(best.clause)):
         found = replace(found, polarity="against")
     if not found.slot and best.kind in ("identity", "instruct"):
@@ -998,7 +953,7 @@ def _unless_vetoed(
 def _stated(text: str, one: Told) -> DetectedPreference:
     clause = one.clause
     quote = text[clause.start : clause.end]
-    content = " ".join(quote.split()).rstrip(".!")
+    content = _one_line(quote).rstrip(".!")
     lead = P.leads.match(content)
     content = (content[lead.end() :] if lead else content) or quote
     kind = one.kind
@@ -1029,7 +984,7 @@ def _bans(clause: Clause) -> bool:
     """Whether a clause begins by forbidding something, or calls it forbidden."""
     words = _unled(clause.words)
     led = listed("bans").match(words) or listed("rather").match(words)
-    return bool(led or listed("banned").search(words))
+    return bool(led) or names("banned", words)
 
 
 def _one_slot(one: Told) -> str:
@@ -1040,9 +995,8 @@ def _one_slot(one: Told) -> str:
 
 
 def _retraction(text: str, clause: Clause) -> Retraction:
-    said = " ".join(text[clause.start : clause.end].split())
     return Retraction(
-        text=said,
+        text=_one_line(text[clause.start : clause.end]),
         stems=stems(clause.words),
         latest=bool(listed("that").search(clause.words)),
         slot=slot_of(clause.words),
