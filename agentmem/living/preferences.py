@@ -229,11 +229,9 @@ class PreferenceStore:
         """
         said = strip(text_of(message)) if message.get("role") == "user" else ""
         keys = {subject_key(one) for one in detect_preferences(said)}
-        if not (keys or new):
-            return
-        own = self._own(scope) if keys else ()
+        stating = [m.id for m in self._own(scope) if _key(m) in keys] if keys else []
         now = self._memory.clock.now()
-        for one in dict.fromkeys((*new, *(m.id for m in own if _key(m) in keys))):
+        for one in dict.fromkeys((*new, *stating)):
             link = Link(first_id=one, second_id=message_id, relation=HEARD_IN, created_at=now)
             with suppress(RecordNotFound):  # taken back or erased meanwhile
                 self._memory.store.links.put(scope, link)
@@ -276,12 +274,11 @@ class PreferenceStore:
         of another memory changes nothing.
         """
         scope = scope_of(whose)
-        try:
+        with suppress(RecordNotFound):
             self._require(scope, preference_id)
-        except RecordNotFound:
-            return False
-        now = self._memory.clock.now()
-        return bool(self._memory.store.delete(scope, [preference_id], at=now))
+            now = self._memory.clock.now()
+            return bool(self._memory.store.delete(scope, [preference_id], at=now))
+        return False
 
     def undo(self, preference_id: str, **whose: Unpack[Whose]) -> tuple[Preference, ...]:
         """Take one preference back and let what it had replaced hold again; gives those.
@@ -480,11 +477,11 @@ class PreferenceStore:
         if not old:
             return []
         fields = {"type": "custom", "key": "", RETRACTS: [memory.id for memory in old]}
-        record = self._made(f"{TAKES_BACK}{said}", fields, old[0].scope, importance=0.1)
-        self._memory.store.put([self._entry(record)])
+        record = self._made(f"{TAKES_BACK}{said}", fields, old[0].scope)
+        self._memory.store.put([record])
         for memory in old:
-            self._end(scope, memory.id, record)
-        return [(record.id, _preference(memory)) for memory in old]
+            self._end(scope, memory.id, record.memory)
+        return [(record.memory.id, _preference(memory)) for memory in old]
 
     def _own(self, scope: Scope) -> tuple[Memory, ...]:
         """The user's own, private statements, of everywhere and of the project they are in."""
@@ -498,11 +495,12 @@ class PreferenceStore:
         Where it replaces none, the one of the same words that another process just kept is given.
         """
         store = self._memory.store
-        made = self._made(new.content, _metadata(new, old_ids), scope, old_ids=old_ids)
+        entry = self._made(new.content, _metadata(new, old_ids), scope)
+        made = entry.memory
         if not old_ids:
-            (there,) = store.put_new([self._entry(made)], same="text")
+            (there,) = store.put_new([entry], same="text")
             return _preference(made if there == made.id else store.get(scope, there))
-        made = store.supersede(scope, old_ids[0], self._entry(made), at=made.created_at)
+        made = store.supersede(scope, old_ids[0], entry, at=made.created_at)
         for old_id in old_ids[1:]:
             self._end(scope, old_id, made)
         return _preference(made)
@@ -520,32 +518,23 @@ class PreferenceStore:
         with suppress(InvalidInput, RecordNotFound):
             self._memory.store.mark_superseded(scope, old_id, newer.id, at=newer.created_at)
 
-    def _made(
-        self,
-        text: str,
-        metadata: Mapping[str, Any],
-        scope: Scope,
-        *,
-        old_ids: Sequence[str] = (),
-        importance: float = 0.9,
-    ) -> Memory:
-        memory = self._memory
+    def _made(self, text: str, metadata: Mapping[str, Any], scope: Scope) -> Entry:
+        """A statement, or the record of a taking back, as it is stored."""
+        memory, old_ids = self._memory, metadata.get("replaced")
         now = memory.clock.now()
         maker = Maker(scope=scope, visibility="private", now=now, new_ids=memory.ids.take)
-        return maker.memory(
+        made = maker.memory(
             text,
             kind="preference",
             source_url=PREFERENCES_URL,
             origin="user",
-            importance=importance,
+            importance=0.1 if RETRACTS in metadata else 0.9,
             valid_from=now if old_ids else None,
             supersedes=old_ids[0] if old_ids else None,
             metadata=metadata,
         )
-
-    def _entry(self, memory: Memory) -> Entry:
-        (vector,) = self._memory.embedding.embed([memory])
-        return prepare(memory, vector)
+        (vector,) = memory.embedding.embed([made])
+        return prepare(made, vector)
 
 
 def _overlaps(stated: DetectedPreference, one: Told) -> bool:

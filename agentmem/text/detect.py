@@ -56,15 +56,15 @@ LONGEST_SENTENCE = 1_200
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence with single spaces, lower-case, and the way back to the text it came from."""
+    """One sentence of `source` with single spaces, lower-case, and the way back to it."""
 
+    source: str
     text: str
     offsets: tuple[int, ...]
     asks: bool
-    pretended: bool
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Where the characters `start` to `end` of the sentence stand in the text."""
+        """Where the characters `start` to `end` of the sentence stand in the source."""
         return self.offsets[start], self.offsets[end - 1] + 1
 
 
@@ -80,12 +80,12 @@ def sentences(text: str) -> Iterator[Sentence]:
         if end > pretended_until and P.pretended.search(piece):
             blank = words.find("\n\n", end)
             pretended_until = len(words) if blank < 0 else blank
-        if P.cue.search(piece):
+        if start >= pretended_until and P.cue.search(piece):
             asks = "?" in stop or "？" in stop
             for at in range(start, end, LONGEST_SENTENCE):
                 spoken, offsets = _single_spaced(words, at, min(end, at + LONGEST_SENTENCE))
                 if spoken:
-                    yield Sentence(spoken, offsets, asks, start < pretended_until)
+                    yield Sentence(text, spoken, offsets, asks)
 
 
 def places(sentence: Sentence) -> Iterator[int]:
@@ -355,7 +355,7 @@ def detect_preferences(text: str) -> tuple[DetectedPreference, ...]:
     Linear in the text, and English only: `hear` reads other languages and other wordings.
     """
     require_text(text, "text")
-    return tuple(found for one in sentences(text) for found in _in_sentence(text, one))
+    return tuple(found for one in sentences(text) for found in _in_sentence(one))
 
 
 def text_parts(content: Any) -> Iterator[str]:
@@ -369,22 +369,22 @@ def text_parts(content: Any) -> Iterator[str]:
             yield text
 
 
-def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
+def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
     spoken = sentence.text
-    if sentence.pretended or P.attributed.search(spoken):  # "…, she said"
+    if P.attributed.search(spoken):  # "…, she said"
         return
     edges = list(_candidates(spoken))[1:]
     self_named = stated = lasting = False
     done = 0
-    if greeting := _greeting(text, sentence):
+    if greeting := _greeting(sentence):
         name = RecognisedStatement("custom", "neutral", *greeting.span("about"), 0.7, "name")
         done = greeting.end()
-        yield _detected(text, sentence, name, start=greeting.start("lead"), end=done)
+        yield _detected(sentence, name, greeting.start("lead"), done)
     for place in places(sentence):
         if place < done:
             continue
         if found := introduce(spoken, place):
-            yield _detected(text, sentence, found, start=place, end=found.end)
+            yield _detected(sentence, found, place, found.end)
             continue
         opener = P.openers.match(spoken, place)
         start = opener.end() if opener else place
@@ -402,22 +402,21 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
             if found is None and self_named and _continues(spoken, place, start, stated):
                 found = state(spoken, start, end, shared=True)
                 shared = found is not None
-        if found is None:
+        if found is None and opener:
             # The words skipped as an opening may have been the beginning after all.
             start = place
-            if opener:
-                found = instruct(spoken, start, end, lasting=lasting)
+            found = instruct(spoken, start, end, lasting=lasting)
         if found is None or (sentence.asks and P.asking.match(spoken, start)):
             continue
-        yield _detected(text, sentence, found, start=start, end=end, shared=shared)
+        yield _detected(sentence, found, start, end, shared=shared)
         stated = True
         done = end
 
 
-def _greeting(text: str, sentence: Sentence) -> re.Match[str] | None:
+def _greeting(sentence: Sentence) -> re.Match[str] | None:
     """The name in "Hi, I'm Ana", without the greeting it could be anything one is."""
     match = None if sentence.asks else P.greeting_name.match(sentence.text)
-    named = match and text[sentence.span(*match.span("about"))[0]].isupper()
+    named = match and sentence.source[sentence.span(*match.span("about"))[0]].isupper()
     return match if named else None
 
 
@@ -448,33 +447,27 @@ def _clause_end(spoken: str, start: int, edges: list[tuple[int, int]]) -> int:
 
 
 def _detected(
-    text: str,
-    sentence: Sentence,
-    found: RecognisedStatement,
-    *,
-    start: int,
-    end: int,
-    shared: bool = False,
+    sentence: Sentence, found: RecognisedStatement, start: int, end: int, *, shared: bool = False
 ) -> DetectedPreference:
-    spoken = sentence.text
-    trailing = P.trailing.search(spoken, start, end)
+    trailing = P.trailing.search(sentence.text, start, end)
     stop = max(trailing.start() if trailing else end, start + 1)
-    quote_start, quote_end = sentence.span(start, stop)
-    content = _one_line(text[quote_start:quote_end]).rstrip(".!")
+    first, last = sentence.span(start, stop)
+    quote = sentence.source[first:last]
+    content = _one_line(quote).rstrip(".!")
     return DetectedPreference(
         type=found.type,
         content=f"I {content}" if shared else content,
-        subject=_subject(text, sentence, found, stop),
+        subject=_subject(sentence, found, stop),
         polarity=found.polarity,
-        quote=text[quote_start:quote_end],
-        start=quote_start,
-        end=quote_end,
+        quote=quote,
+        start=first,
+        end=last,
         confidence=found.confidence,
         slot=found.slot,
     )
 
 
-def _subject(text: str, sentence: Sentence, found: RecognisedStatement, stop: int) -> str:
+def _subject(sentence: Sentence, found: RecognisedStatement, stop: int) -> str:
     """What the statement is about, without its reason or condition."""
     end = min(found.end, stop)
     start = end - len(sentence.text[found.start : end].lstrip(" "))
@@ -483,7 +476,7 @@ def _subject(text: str, sentence: Sentence, found: RecognisedStatement, stop: in
     if start >= end:
         return ""
     first, last = sentence.span(start, end)
-    return _one_line(text[first:last]).strip(" ,;:.!")
+    return _one_line(sentence.source[first:last]).strip(" ,;:.!")
 
 
 def _one_line(text: str) -> str:
@@ -957,21 +950,16 @@ def _stated(text: str, one: Told) -> DetectedPreference:
     lead = P.leads.match(content)
     content = (content[lead.end() :] if lead else content) or quote
     kind = one.kind
-    polarity: Polarity = "neutral"
     said = _unled(clause.words).split(", not ")[0]  # "we use pnpm here, not npm"
-    against = one.chance(*AGAINST) > one.chance("like", "instruct")
+    usual: Polarity = "for"
+    against = kind in AGAINST or one.chance(*AGAINST) > one.chance("like", "instruct")
     if kind == "identity":
-        against = names("against", said)
-    if kind in AGAINST or _bans(clause) or against:
-        polarity = "against"
-    elif kind != "identity":
-        polarity = "for"
-    type_: PreferenceType = "style" if kind in ("instruct", "avoid") else "custom"
+        usual, against = "neutral", names("against", said)
     return DetectedPreference(
-        type=type_,
+        type="style" if kind in ("instruct", "avoid") else "custom",
         content=content,
         subject=content,
-        polarity=polarity,
+        polarity="against" if against or _bans(clause) else usual,
         quote=quote,
         start=clause.start,
         end=clause.end,

@@ -105,14 +105,11 @@ def _handed_over(plain: str) -> Iterator[tuple[int, int]]:
         head = re.split(r"[\n.!?]", plain[begin : colon.start()])[-1]
         if not S.handed_over.search(head):
             continue
-        line_end = plain.find("\n", colon.end())
-        if line_end >= 0 and not plain[colon.end() : line_end].strip():
+        line_end, end = plain.find("\n", colon.end()), plain.find("\n\n", colon.end())
+        if end < 0 or not plain[colon.end() : line_end].strip():
             yield colon.end(), len(plain)
             return
-        end = plain.find("\n\n", colon.end())
-        yield colon.end(), len(plain) if end < 0 else end
-        if end < 0:
-            return
+        yield colon.end(), end
 
 
 def clauses(text: str) -> tuple[Clause, ...]:
@@ -286,13 +283,8 @@ class Told:
 
     def among(self, kinds: Sequence[Kind]) -> Told:
         """The same clause if it is one of `kinds`."""
-        return Told(
-            self.clause,
-            tuple(
-                chance if kind in kinds else 0.0
-                for kind, chance in zip(KINDS, self.chances, strict=True)
-            ),
-        )
+        chances = zip(KINDS, self.chances, strict=True)
+        return Told(self.clause, tuple(one if kind in kinds else 0.0 for kind, one in chances))
 
     def chance(self, *kinds: Kind) -> float:
         return sum(self.chances[KINDS.index(kind)] for kind in kinds)
