@@ -15,15 +15,7 @@ from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.guards import TtlCache
 from agentmem.base.lazy import LazyPattern
-from agentmem.base.types import (
-    PREFERENCES_URL,
-    Memory,
-    Message,
-    Scope,
-    Whose,
-    content_hash,
-    quoted,
-)
+from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, Whose, content_hash, quoted
 from agentmem.data import patterns_of
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import Maker, prepare, scope_of
@@ -43,13 +35,13 @@ from agentmem.text.detect import (
     matching,
     may_correct,
     of_project,
+    overlaps,
     settled,
     stated_in,
     stems,
 )
 from agentmem.text.messages import text_of
 from agentmem.text.replaced import Ending, ending
-from agentmem.text.statements import Told
 
 _USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
 MOST = 200
@@ -427,7 +419,7 @@ class PreferenceStore:
         own = self._own(scope) if changes else ()
         standing = {memory.id for memory in own} - {one.id for one in new}
         for memory, one in changes:
-            said = {p.content for p in stated if _overlaps(p, one.said)}
+            said = {p.content for p in stated if overlaps(p, one.said)}
             newer = next((p.memory for p in new if p.text in said), None)
             if memory.id not in standing or (said and newer is None):
                 continue  # ended already, or it was said before
@@ -537,18 +529,12 @@ class PreferenceStore:
         return prepare(made, vector)
 
 
-def _overlaps(stated: DetectedPreference, one: Told) -> bool:
-    return stated.start < one.clause.end and one.clause.start < stated.end
-
-
 def _instead(
-    heard: Heard,
-    stated: Sequence[DetectedPreference],
-    changes: Sequence[tuple[Memory, Ending]],
+    heard: Heard, stated: Sequence[DetectedPreference], changes: Sequence[tuple[Memory, Ending]]
 ) -> list[DetectedPreference]:
     """What the clauses that end something say instead of it, where that is not stated yet."""
     saying = {one.said.clause.at: one.said for _, one in changes}
-    left = (one for one in saying.values() if not any(_overlaps(p, one) for p in stated))
+    left = (one for one in saying.values() if not any(overlaps(p, one) for p in stated))
     return [found for one in left if (found := stated_in(heard.text, one))]
 
 

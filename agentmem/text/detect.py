@@ -156,27 +156,27 @@ Polarity = Literal["for", "against", "neutral"]
 class RecognisedStatement:
     """A recognised statement: what it is about stands from `start` to `end` of the sentence."""
 
-    type: PreferenceType
-    polarity: Polarity
-    start: int
-    end: int
-    confidence: float
+    type: PreferenceType = "custom"
+    polarity: Polarity = "for"
+    confidence: float = 0.9
     slot: str = ""
+    start: int = 0
+    end: int = 0
+
+    def about(self, span: tuple[int, int]) -> RecognisedStatement:
+        """The same of what stands in `span`."""
+        return replace(self, start=span[0], end=span[1])
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A pattern whose group `about` is the subject of the statement.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(RecognisedStatement):
+    """A statement with the pattern that tells it, whose group `about` is the subject.
 
     `shared` rules also hold for a second predicate with the subject left out,
     as in "I like tea and avoid coffee". `vague` ones take any object.
     """
 
     pattern: LazyPattern
-    type: PreferenceType = "custom"
-    polarity: Polarity = "for"
-    confidence: float = 0.9
-    slot: str = ""
     shared: bool = False
     vague: bool = False
 
@@ -193,17 +193,14 @@ def rules_of(group: str) -> tuple[Rule, ...]:
 def checked(rule: Rule, match: re.Match[str]) -> RecognisedStatement | None:
     """What `match` found, or None when it is about this turn only or about nothing."""
     about = match["about"].strip()
-    start, end = match.span("about")
     value = match.groupdict().get("value")
     if value and P.of_this.search(about):
         return None
     if value and not about:  # "My favourite is tea" is about tea
-        return RecognisedStatement(rule.type, rule.polarity, *match.span("value"), rule.confidence)
-    if not P.something.search(about):
-        return None
-    if not rule.vague and P.deictic.match(about) and not P.generic_it.match(about):
-        return None
-    if P.passing.search(match.string, match.start(), match.end()):
+        return replace(rule, slot="").about(match.span("value"))
+    pointing = not rule.vague and P.deictic.match(about) and not P.generic_it.match(about)
+    passing = P.passing.search(match.string, match.start(), match.end())
+    if pointing or passing or not P.something.search(about):
         return None
     kind, polarity = rule.type, rule.polarity
     if rule.slot == "role":
@@ -215,7 +212,7 @@ def checked(rule: Rule, match: re.Match[str]) -> RecognisedStatement | None:
         polarity = "against"
     if kind == "custom" and not rule.slot and P.about_answers.search(about):
         kind = "style"
-    return RecognisedStatement(kind, polarity, start, end, rule.confidence, rule.slot)
+    return replace(rule, type=kind, polarity=polarity).about(match.span("about"))
 
 
 def role_type(about: str) -> PreferenceType:
@@ -237,9 +234,7 @@ def instruct(
         return None  # one instructs only through what one wants
     for rule in rules_of("instructions"):
         if match := rule.pattern.match(text, start, end):
-            return RecognisedStatement(
-                rule.type, rule.polarity, *match.span("about"), rule.confidence, rule.slot
-            )
+            return rule.about(match.span("about"))
     for pattern in (P.forbidden, P.styled, P.wish):
         if (match := pattern.match(text, start, end)) and not P.once.search(match["about"]):
             less = pattern is P.forbidden or match["about"].startswith(("use fewer ", "use less "))
@@ -265,7 +260,7 @@ def _asked(
 ) -> RecognisedStatement:
     """An order; of style where its kind is not told and its words say so."""
     kind = kind or ("style" if P.style.match(match["about"]) else "custom")
-    return RecognisedStatement(kind, polarity, *match.span("about"), confidence)
+    return RecognisedStatement(kind, polarity, confidence).about(match.span("about"))
 
 
 # ----------------------------------------------------------------------------
@@ -313,7 +308,8 @@ def introduce(text: str, start: int) -> RecognisedStatement | None:
     about = match["about"]
     if not (P.expert.match(about) or P.not_expert.match(about) or is_need(about)):
         return None
-    return RecognisedStatement(role_type(about), "neutral", *match.span("about"), 0.7, "role")
+    found = RecognisedStatement(role_type(about), "neutral", 0.7, "role")
+    return found.about(match.span("about"))
 
 
 LONGEST_STATEMENT = 300
@@ -377,7 +373,7 @@ def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
     self_named = stated = lasting = False
     done = 0
     if greeting := _greeting(sentence):
-        name = RecognisedStatement("custom", "neutral", *greeting.span("about"), 0.7, "name")
+        name = RecognisedStatement("custom", "neutral", 0.7, "name").about(greeting.span("about"))
         done = greeting.end()
         yield _detected(sentence, name, greeting.start("lead"), done)
     for place in places(sentence):
@@ -568,9 +564,7 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
     retracted: list[Retraction] = []
     used: set[int] = set()
     for found in explicit:
-        over = [
-            one for one in told if one.clause.start < found.end and found.start < one.clause.end
-        ]
+        over = [one for one in told if overlaps(found, one)]
         if any(one.clause.at in passing for one in over):
             continue
         long = LONG_FOR_A_ROLE if found.slot == "role" else HEARING_LONG
@@ -624,6 +618,11 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
     return Heard(stated=tuple(stated), retracted=tuple(retracted), text=text, told=own)
 
 
+def overlaps(stated: DetectedPreference, one: Told) -> bool:
+    """Whether a statement and a clause share some of the text."""
+    return stated.start < one.clause.end and one.clause.start < stated.end
+
+
 def stated_in(text: str, one: Told) -> DetectedPreference | None:
     """What a clause that ends a standing statement says instead of it: "Ghent now"."""
     kept = one.chance(*KEPT)
@@ -672,7 +671,7 @@ def _passing(text: str, told: Sequence[Told]) -> set[int]:
         ironic = ironic or bool(listed("sarcasm").match(clause.words))
         once = one.chance("once") > ONCE or (once and follows)
         others = (others and follows) or bool(listed("reported").match(clause.words))
-        others = others or _hearing_speaks_for_another(text, clause)
+        others = others or _speaks_for_another(text, clause)
         said = goes_on and bool(P.hearing_attributed.match(told[at + 1].clause.words))
         hedged = bool(listed("hedged").match(clause.words)) and (
             one.kind not in ("instruct", "avoid") or clause.words.startswith("whether ")
@@ -691,7 +690,7 @@ def _heads_a_task(text: str, one: Told) -> bool:
     return wish and after and not marks()["lasting"].search(one.clause.words)
 
 
-def _hearing_speaks_for_another(text: str, clause: Clause) -> bool:
+def _speaks_for_another(text: str, clause: Clause) -> bool:
     """Whether a clause is the "Anna" of a pasted line "Anna: I love tea"."""
     label = text[clause.start : clause.end]
     named = [word[:1].isupper() for word in label.split()]  # "Quick thing: …" is nobody
@@ -905,10 +904,8 @@ def _is_ban(text: str) -> bool:
 
 def slot_of(words: str) -> str:
     """The kind of thing of which one holds at a time that a clause speaks of; mostly none."""
-    for name, listing in S.told["slots"].items():
-        if any_of(listing).search(words):
-            return str(name)
-    return ""
+    slots = S.told["slots"].items()
+    return next((name for name, listing in slots if any_of(listing).search(words)), "")
 
 
 def _unless_vetoed(
@@ -921,11 +918,7 @@ def _unless_vetoed(
     best = max(over, key=lambda one: one.chance(*KEPT))
     if best.chance(*KEPT) < veto or best.chance("retract", "once") > 0.5:
         return None
-    last = max(
-        (one for one in over if one.chance(*KEPT) > 0.5),
-        default=best,
-        key=lambda one: one.clause.at,
-    )
+    last = ([one for one in over if one.chance(*KEPT) > 0.5] or [best])[-1]
     if found.start < last.clause.end < found.end:
         quote = text[found.start : last.clause.end]
         extra = len(_one_line(found.quote)) - len(_one_line(quote))

@@ -233,7 +233,7 @@ def find_secrets(text: str) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
     for line in filter(_worth_a_look, text.splitlines() if _worth_a_look(text) else ()):
         for start in range(0, len(line), LONGEST_LINE):
-            for kind, secret in _of_piece(line[start : start + LONGEST_LINE + 200], _plugins()):
+            for kind, secret in _of_piece(line[start : start + LONGEST_LINE + 200]):
                 whole = _with_its_body(text, secret) if kind == PRIVATE_KEY else secret
                 found.setdefault(whole, kind)
     return tuple((kind, secret) for secret, kind in found.items())
@@ -274,10 +274,10 @@ def _may_hold_a_key(text: str) -> bool:
     )
 
 
-def _of_piece(piece: str, plugins: tuple[Any, ...] | None) -> Iterator[tuple[str, str]]:
+def _of_piece(piece: str) -> Iterator[tuple[str, str]]:
     named, keyed = _names_one(piece), _may_hold_a_key(piece)
     assigned = named and _NAMED.search(piece) and _ASSIGNED.search(piece)
-    for plugin in plugins or ():
+    for plugin in _plugins() or ():
         if not (assigned if type(plugin).__name__ == _BY_NAME else keyed):
             continue
         for secret in plugin.analyze_string(piece):
@@ -285,7 +285,7 @@ def _of_piece(piece: str, plugins: tuple[Any, ...] | None) -> Iterator[tuple[str
                 whole = _whole(piece, str(secret)) if hasattr(plugin, "denylist") else str(secret)
                 yield str(plugin.secret_type), whole
     if keyed:
-        ours = KNOWN_KEYS if plugins is not None else KNOWN_KEYS | MORE_KEYS
+        ours = KNOWN_KEYS if available() else KNOWN_KEYS | MORE_KEYS
         for kind, pattern in ours.items():
             yield from ((kind, match[1]) for match in pattern.finditer(piece))
     if named:
