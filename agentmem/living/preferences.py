@@ -249,7 +249,7 @@ class PreferenceStore:
         _require_type(type)
         scope = scope_of(whose)
         found = (_preference(memory) for memory in self.current(scope))
-        return tuple(self._dated(scope, p) for p in found if type is None or p.type == type)
+        return tuple(self._dated(scope, p) for p in found if type in (None, p.type))
 
     def _dated(self, scope: Scope, preference: Preference) -> Preference:
         """The preference with when it was last changed, if it ever was."""
@@ -565,27 +565,20 @@ def is_told(stated: DetectedPreference) -> bool:
 
 
 def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str, Any]:
-    fields: dict[str, Any] = {
+    told = {"slot": stated.slot, TOLD: is_told(stated), "replaced": list(old_ids)}
+    return {
         "type": stated.type,
         "key": subject_key(stated),
         "subject": stated.subject,
         "polarity": stated.polarity,
+        **{name: value for name, value in told.items() if value},
     }
-    if stated.slot:
-        fields["slot"] = stated.slot
-    if is_told(stated):
-        fields[TOLD] = True
-    if old_ids:
-        fields["replaced"] = list(old_ids)
-    return fields
 
 
 def _key(memory: Memory) -> str:
     """What a stored preference is about; one from elsewhere is read again."""
     key = memory.metadata.get("key")
-    if isinstance(key, str) and key:
-        return key
-    return subject_key(_read(memory.text))
+    return key if isinstance(key, str) and key else subject_key(_read(memory.text))
 
 
 def _key_beside(memory: Memory, stated: Sequence[DetectedPreference]) -> str:
@@ -659,9 +652,7 @@ def subject_key(preference: DetectedPreference) -> str:
     """
     slot, subject = preference.slot, preference.subject.lower()
     said = " ".join(preference.content.lower().replace("’", "'").split())
-    if slot in ("name", "pronouns", "time-zone", "job"):
-        return slot
-    if slot.startswith("one "):
+    if slot in ("name", "pronouns", "time-zone", "job") or slot.startswith("one "):
         return slot.removeprefix("one ")
     if slot == "level-of-answers":
         return "answers: level"

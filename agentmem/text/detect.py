@@ -425,10 +425,9 @@ def _continues(spoken: str, place: int, start: int, stated: bool) -> bool:
     if not place or not P.shared_head.match(spoken, start):
         return False
     ambiguous = P.ambiguous.match(spoken, start)
-    if ambiguous is None:
-        return True
-    joined = bool(P.joined.match(spoken, place))
-    return joined and (stated or bool(P.verb_object.match(spoken, ambiguous.end())))
+    if ambiguous is None or not P.joined.match(spoken, place):
+        return ambiguous is None
+    return stated or P.verb_object.match(spoken, ambiguous.end()) is not None
 
 
 def _clause_end(spoken: str, start: int, edges: list[tuple[int, int]]) -> int:
@@ -553,7 +552,8 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         return Heard(text=text)
     explicit = detect_preferences(text)
     message = clauses(text[:LONGEST_TEXT])
-    if not message or _foreign(text):
+    foreign = P.other_script.search(text) or len(P.other_letter.findall(text.lower())) > 2
+    if not message or foreign:  # in none of the languages that the models know
         return Heard(stated=explicit, text=text)
     told = tell(message, embed)
     passing = _passing(text, told)
@@ -654,11 +654,6 @@ def _within(
     return left, further
 
 
-def _foreign(text: str) -> bool:
-    """Whether a text is in none of the languages that the models know."""
-    return bool(P.other_script.search(text)) or len(P.other_letter.findall(text.lower())) > 2
-
-
 def _passing(text: str, told: Sequence[Told]) -> set[int]:
     """The places of clauses that are pretended, ironic, somebody else's or for this answer only."""
     found: set[int] = set()
@@ -729,10 +724,9 @@ def _given_up(new: DetectedPreference) -> Iterator[Retraction]:
     """What a statement of a change gives up: "it's Bea, not Beth", "from webpack to vite"."""
     words = new.content.lower()
     instead = listed("instead").search(words, 1)
-    if instead and new.slot in ("", "name", "one name") and new.polarity != "against":
-        given = words[instead.end() :].split(" to ")[0]
-        if found := stems(given):
-            yield Retraction(text=new.content, stems=found, start=new.start)
+    given = stems(words[instead.end() :].split(" to ")[0]) if instead else None
+    if given and new.slot in ("", "name", "one name") and new.polarity != "against":
+        yield Retraction(text=new.content, stems=given, start=new.start)
     works = names("changed", words) and names("job", words)
     if works and not new.slot.startswith("one "):
         yield Retraction(text=new.content, stems=frozenset(), slot="job", start=new.start)
@@ -865,7 +859,8 @@ def matching(
         return tuple(id_ for id_, count in shared.items() if count == most)
     again = not retraction.former or listed("resumed").search(retraction.text.lower())
     kindred = _kindred(retraction.text) if again else frozenset()
-    same = tuple(id_ for id_, text in standing if _is_ban(text) and kindred & _kindred(text))
+    bans = [one for one in standing if is_need(one[1]) or names("against", one[1].lower())]
+    same = tuple(id_ for id_, text in bans if kindred & _kindred(text))
     if same or retraction.former:
         return same
     if retraction.latest:
@@ -873,9 +868,8 @@ def matching(
     if retraction.slot == "job":
         told = [(id_, text.lower()) for id_, text in standing if not is_need(text)]
         return tuple(id_ for id_, text in told if names("job", text))[:1]
-    if retraction.slot:
-        return tuple(id_ for id_, text in standing if slot_of(text.lower()) == retraction.slot)
-    return ()
+    slot = retraction.slot
+    return tuple(id_ for id_, text in standing if slot and slot_of(text.lower()) == slot)
 
 
 def stems(text: str) -> frozenset[str]:
@@ -896,10 +890,6 @@ def _kindred(text: str) -> frozenset[int]:
     said = text.lower()
     families = enumerate(S.told["kindred"])
     return frozenset(at for at, words in families if any_of(words).search(said))
-
-
-def _is_ban(text: str) -> bool:
-    return is_need(text) or names("against", text.lower())
 
 
 def slot_of(words: str) -> str:

@@ -121,18 +121,15 @@ def replace_spans(
 
 def _fences(text: str) -> list[Span]:
     spans: list[Span] = []
-    opened: tuple[int, str] | None = None
+    start, opened = 0, ""
     for match in _FENCE_LINE.finditer(text) if "```" in text or "~~~" in text else ():
         run, info = match[1], match[2]
-        if opened is None:
-            if run[0] == "~" or "`" not in info:
-                opened = (match.start(), run)
-        elif run.startswith(opened[1]) and not info.strip():
-            spans.append((opened[0], match.end()))
-            opened = None
-    if opened is not None:
-        spans.append((opened[0], len(text)))
-    return spans
+        if opened and run.startswith(opened) and not info.strip():
+            spans.append((start, match.end()))
+            opened = ""
+        elif not opened and (run[0] == "~" or "`" not in info):
+            start, opened = match.start(), run
+    return [*spans, (start, len(text))] if opened else spans
 
 
 def _inline_code(text: str, fences: list[Span]) -> list[Span]:

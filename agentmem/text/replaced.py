@@ -151,7 +151,7 @@ def pair_features(
             lengths = (len(held_words[to]), len(words[at]))
             both = (*(shared / max(1, length) for length in lengths), *beside[at, to, :3])
             crossed = [weight * one for weight in (*weights, statement[0]) for one in both]
-            numbers = float(_has_number(said[at].clause.words) and statement[2])
+            numbers = float(bool(_NUMBER.search(said[at].clause.words)) and statement[2])
             rows.append(
                 [*clause, *statement[:2], banning[at], numbers, float(shared > 0), *both, *crossed]
             )
@@ -232,12 +232,8 @@ def _clause_features(one: Told, signs: Sequence[float], most: float) -> list[flo
 
 
 def _statement_features(text: str) -> tuple[float, float, float]:
-    against = float(names("against", text.lower()))
-    return float(is_need(text)), against, float(_has_number(text))
-
-
-def _has_number(text: str) -> bool:
-    return _NUMBER.search(text) is not None
+    against, numbered = names("against", text.lower()), _NUMBER.search(text) is not None
+    return float(is_need(text)), float(against), float(numbered)
 
 
 @lru_cache(maxsize=1)
