@@ -229,12 +229,9 @@ class PreferenceStore:
                 self._memory.store.links.put(scope, link)
 
     def _link_remembered(self, messages: Sequence[Message], scope: Scope) -> None:
-        for message in messages:
-            if message.get("role") != "user":
-                continue
-            where = Compare(
-                field="content_hash", operator="eq", value=content_hash(text_of(message))
-            )
+        for message in (one for one in messages if one.get("role") == "user"):
+            digest = content_hash(text_of(message))
+            where = Compare(field="content_hash", operator="eq", value=digest)
             selection = Selection(reader=scope, kinds=("message",), where=where)
             for remembered in self._memory.store.scan(selection):
                 self.heard(message, remembered.id, scope)

@@ -707,16 +707,12 @@ def _is_not_theirs(one: Told) -> bool:
     """Whether what is taken for a statement is a question, a denial, or what somebody of the
     family likes, wants or needs."""
     words = _unled(one.clause.words)
-    wish = one.kind in ("instruct", "avoid")
-    if one.kind == "identity" and listed("denied").match(words):
-        return True
     kin = marks()["kin"].match(words)
-    if (
-        kin
-        and not marks()["me"].search(words[kin.end() :])
-        and (one.kind != "identity" or is_need(words))
-    ):
+    of_kin = kin and not marks()["me"].search(words[kin.end() :])
+    denied = one.kind == "identity" and listed("denied").match(words)
+    if denied or (of_kin and (one.kind != "identity" or is_need(words))):
         return True
+    wish = one.kind in ("instruct", "avoid")
     return not wish and (one.clause.asks or bool(P.question.match(words)))
 
 

@@ -79,11 +79,9 @@ def quotation_spans(text: str) -> list[Span]:
             line_end = text.find("\n", start)
             line_end = len(text) if line_end < 0 else line_end
         end = _closing(text, start, mark, line_end=line_end)
-        if end is None:
-            position = start + 1
-        else:
+        if end is not None:
             spans.append((start, end))
-            position = end
+        position = end or start + 1
     return spans
 
 

@@ -54,6 +54,7 @@ _SENT = re.compile(
     re.IGNORECASE,
 )
 REMOVED = "(key removed)"
+LONGEST_TEXT = 100_000
 
 
 def without_keys(text: str) -> str:
@@ -105,7 +106,6 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}-\d{2}-\d{4}")
 _MANY_DIGITS = re.compile(r"\d(?:[ .\-/()+]{0,3}\d){6}")
 _IBAN_START = re.compile(r"[A-Z]{2}\d{2}")
 _CARD_STARTS = re.compile(r"3[0-9]|4|5[0-9]|6|2[2-7]")
-_LONGEST = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class Personal:
 
 def find_personal(text: str) -> tuple[Personal, ...]:
     """What of `text` (its first 100,000 characters) is personal data, in order, none twice."""
-    text = text[:_LONGEST]
+    text = text[:LONGEST_TEXT]
     taken: list[Personal] = []
     for kind, sign, pattern, length_of in _PERSONAL:
         for match in pattern.finditer(text) if sign.search(text) else ():
@@ -186,7 +186,6 @@ _PERSONAL = (
 
 
 LONGEST_LINE = 2_000
-LONGEST_TEXT = 100_000
 # A public address is not a secret, and prose has many numbers that look like one.
 _LEFT_OUT = frozenset({"IPPublicDetector"})
 _BY_NAME = "KeywordDetector"
