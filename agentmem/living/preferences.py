@@ -41,7 +41,8 @@ from agentmem.text.detect import (
     stems,
 )
 from agentmem.text.messages import text_of
-from agentmem.text.replaced import Ending, ending
+from agentmem.text.replaced import ending
+from agentmem.text.statements import Told
 
 _USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
 MOST = 200
@@ -398,16 +399,16 @@ class PreferenceStore:
             self._settle(scope, {_key(preference.memory) for preference in kept})
         return tuple(kept)
 
-    def _changes(self, heard: Heard, scope: Scope) -> Sequence[tuple[Memory, Ending]]:
-        """The standing statements that clauses of a message end, the surest first."""
+    def _changes(self, heard: Heard, scope: Scope) -> Sequence[tuple[Memory, Told]]:
+        """The standing statements that a message ends, each with its clause, the surest first."""
         mine = self._own(scope) if heard.told else ()
         embed = self._memory.embedding.multilingual_vectors
         found = ending(heard.told, [memory.text for memory in mine], embed)
-        return [(mine[one.at], one) for one in sorted(found, key=lambda one: -one.chance)]
+        return [(mine[at], said) for at, said in found]
 
     def _end_changed(
         self,
-        changes: Sequence[tuple[Memory, Ending]],
+        changes: Sequence[tuple[Memory, Told]],
         stated: Sequence[DetectedPreference],
         new: Sequence[Preference],
         scope: Scope,
@@ -416,12 +417,12 @@ class PreferenceStore:
         own = self._own(scope) if changes else ()
         standing = {memory.id for memory in own} - {one.id for one in new}
         for memory, one in changes:
-            said = {p.content for p in stated if overlaps(p, one.said)}
+            said = {p.content for p in stated if overlaps(p, one)}
             newer = next((p.memory for p in new if p.text in said), None)
             if memory.id not in standing or (said and newer is None):
                 continue  # ended already, or it was said before
             if newer is None:
-                yield from self._end_by_record(one.said.clause.words, [memory], scope)
+                yield from self._end_by_record(one.clause.words, [memory], scope)
             else:
                 self._end(scope, memory.id, newer)
 
@@ -527,10 +528,10 @@ class PreferenceStore:
 
 
 def _instead(
-    heard: Heard, stated: Sequence[DetectedPreference], changes: Sequence[tuple[Memory, Ending]]
+    heard: Heard, stated: Sequence[DetectedPreference], changes: Sequence[tuple[Memory, Told]]
 ) -> list[DetectedPreference]:
     """What the clauses that end something say instead of it, where that is not stated yet."""
-    saying = {one.said.clause.at: one.said for _, one in changes}
+    saying = {one.clause.at: one for _, one in changes}
     left = (one for one in saying.values() if not any(overlaps(p, one) for p in stated))
     return [found for one in left if (found := stated_in(heard.text, one))]
 

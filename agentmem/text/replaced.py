@@ -37,20 +37,11 @@ NEAR_ENOUGH, ALIKE_ENOUGH = 0.25, 0.15
 _NUMBER = re.compile(r"\d")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """A clause that ends the standing statement `at`."""
-
-    said: Told
-    at: int
-    chance: float
-
-
-def ending(message: Sequence[Told], standing: Sequence[str], embed: Embed) -> tuple[Ending, ...]:
-    """The standing statements that a message ends, each with the clause that most likely does.
-
-    None where there are no vectors.
-    """
+def ending(
+    message: Sequence[Told], standing: Sequence[str], embed: Embed
+) -> tuple[tuple[int, Told], ...]:
+    """The places of standing statements that a message ends, each with the clause that most likely
+    does, the surest first; none where there are no vectors."""
     import numpy as np
 
     said = saying(message)
@@ -63,11 +54,9 @@ def ending(message: Sequence[Told], standing: Sequence[str], embed: Embed) -> tu
         rows = pair_features(said, standing, new=new, old=old, fitted=fitted)
         scores = trees.scores(rows.reshape(-1, rows.shape[2]))
         chances = (1 / (1 + np.exp(-scores))).reshape(rows.shape[:2])
-    return tuple(
-        Ending(said=said[clause], at=at, chance=float(chances[clause, at]))
-        for at, clause in enumerate(chances.argmax(axis=0))
-        if chances[clause, at] > ENDS
-    )
+    surest = sorted(range(len(standing)), key=lambda at: -chances[:, at].max())
+    ended = (at for at in surest if chances[:, at].max() > ENDS)
+    return tuple((at, said[chances[:, at].argmax()]) for at in ended)
 
 
 def saying(message: Sequence[Told]) -> tuple[Told, ...]:
