@@ -58,7 +58,8 @@ class Words:
 # Patterns and rules that are kept as data: `{NAMES}` in them stand for words and pieces.
 #
 # A file has `words` (alternatives between bars, the longest matched first), `pieces` of
-# expressions, `patterns`, and tables of `rules`. Nothing is read before it is used.
+# expressions, `patterns` (or lists of their alternatives), and tables of `rules`. Nothing is
+# read before it is used.
 
 
 _NAME = re.compile(r"\{([A-Z_]+)\}")
@@ -100,9 +101,10 @@ class Patterns:
             )
         return self._pieces[name]
 
-    def expand(self, template: str) -> str:
-        """`template` with every name in it replaced by what it stands for."""
-        return _NAME.sub(lambda found: self.piece(found[1]), template)
+    def expand(self, template: str | list[str]) -> str:
+        """`template`, or the alternatives it lists, with what each name in it stands for."""
+        told = template if isinstance(template, str) else "|".join(template)
+        return _NAME.sub(lambda found: self.piece(found[1]), told)
 
 
 @lru_cache(maxsize=8)

@@ -15,15 +15,7 @@ from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.guards import TtlCache
 from agentmem.base.lazy import LazyPattern
-from agentmem.base.types import (
-    PREFERENCES_URL,
-    Memory,
-    Message,
-    Scope,
-    Whose,
-    content_hash,
-    quoted,
-)
+from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, Whose, content_hash, quoted
 from agentmem.data import patterns_of
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import Maker, prepare, scope_of
@@ -43,12 +35,13 @@ from agentmem.text.detect import (
     matching,
     may_correct,
     of_project,
+    overlaps,
     settled,
     stated_in,
     stems,
 )
 from agentmem.text.messages import text_of
-from agentmem.text.replaced import Ending, ending
+from agentmem.text.replaced import ending
 from agentmem.text.statements import Told
 
 _USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
@@ -189,8 +182,7 @@ class PreferenceStore:
         scope = scope_of(whose)
         scope = Scope(user_id=scope.user_id, project_id=scope.project_id)
         kept: list[Preference] = []
-        ended: list[Preference] = []
-        by: list[str] = []
+        ended: list[tuple[str, Preference]] = []
         said = messages if isinstance(messages, Mapping | str) else require_messages(messages)
         states = False
         embed = self._memory.embedding.multilingual_vectors
@@ -200,24 +192,26 @@ class PreferenceStore:
             stated = [*heard.stated]
             changes = self._changes(heard, scope)
             for retraction in heard.retracted:
-                record, old = self._take_back(retraction, scope)
-                by += record
+                old = self._take_back(retraction, scope)
                 ended += old
                 # What ends another value of its slot is the newer one: "Dutch after all".
-                if retraction.otherwise and not any(stems(o.text) & retraction.stems for o in old):
+                same = any(stems(one.text) & retraction.stems for _, one in old)
+                if retraction.otherwise and not same:
                     stated.append(retraction.otherwise)
             stated += _instead(heard, stated, changes)
             stated.sort(key=lambda one: one.start)
             states = states or bool(stated or corrected)
             new = self._keep(stated, scope)
             kept += new
-            record, old = self._end_changed(changes, stated, new, scope)
-            by += record
-            ended += old
+            ended += self._end_changed(changes, stated, new, scope)
             kept += self._renew(heard.text, kept, scope)
         if states:
             self._link_remembered(list(said), scope)
-        return Listened(kept=tuple(kept), taken_back=tuple(ended), undone_by=tuple(by))
+        return Listened(
+            kept=tuple(kept),
+            taken_back=tuple(old for _, old in ended),
+            undone_by=tuple(dict.fromkeys(record_id for record_id, _ in ended)),
+        )
 
     def heard(
         self, message: Message, message_id: str, scope: Scope, *, new: Collection[str] = ()
@@ -228,22 +222,17 @@ class PreferenceStore:
         """
         said = strip(text_of(message)) if message.get("role") == "user" else ""
         keys = {subject_key(one) for one in detect_preferences(said)}
-        if not (keys or new):
-            return
-        own = self._own(scope) if keys else ()
+        stating = [m.id for m in self._own(scope) if _key(m) in keys] if keys else []
         now = self._memory.clock.now()
-        for one in dict.fromkeys((*new, *(m.id for m in own if _key(m) in keys))):
+        for one in dict.fromkeys((*new, *stating)):
             link = Link(first_id=one, second_id=message_id, relation=HEARD_IN, created_at=now)
             with suppress(RecordNotFound):  # taken back or erased meanwhile
                 self._memory.store.links.put(scope, link)
 
     def _link_remembered(self, messages: Sequence[Message], scope: Scope) -> None:
-        for message in messages:
-            if message.get("role") != "user":
-                continue
-            where = Compare(
-                field="content_hash", operator="eq", value=content_hash(text_of(message))
-            )
+        for message in (one for one in messages if one.get("role") == "user"):
+            digest = content_hash(text_of(message))
+            where = Compare(field="content_hash", operator="eq", value=digest)
             selection = Selection(reader=scope, kinds=("message",), where=where)
             for remembered in self._memory.store.scan(selection):
                 self.heard(message, remembered.id, scope)
@@ -258,7 +247,7 @@ class PreferenceStore:
         _require_type(type)
         scope = scope_of(whose)
         found = (_preference(memory) for memory in self.current(scope))
-        return tuple(self._dated(scope, p) for p in found if type is None or p.type == type)
+        return tuple(self._dated(scope, p) for p in found if type in (None, p.type))
 
     def _dated(self, scope: Scope, preference: Preference) -> Preference:
         """The preference with when it was last changed, if it ever was."""
@@ -275,12 +264,11 @@ class PreferenceStore:
         of another memory changes nothing.
         """
         scope = scope_of(whose)
-        try:
+        with suppress(RecordNotFound):
             self._require(scope, preference_id)
-        except RecordNotFound:
-            return False
-        now = self._memory.clock.now()
-        return bool(self._memory.store.delete(scope, [preference_id], at=now))
+            now = self._memory.clock.now()
+            return bool(self._memory.store.delete(scope, [preference_id], at=now))
+        return False
 
     def undo(self, preference_id: str, **whose: Unpack[Whose]) -> tuple[Preference, ...]:
         """Take one preference back and let what it had replaced hold again; gives those.
@@ -290,11 +278,26 @@ class PreferenceStore:
         again when that is taken back.
         """
         scope = scope_of(whose)
-        memory = self._require(scope, preference_id)
+        newer_id = self._require(scope, preference_id).superseded_by
+        store = self._memory.store
+        everything = Selection(
+            reader=scope,
+            source_url=PREFERENCES_URL,
+            kinds=("preference",),
+            superseded=True,
+            forgotten=True,
+        )
         back: list[Preference] = []
-        for old in self._replaced_by(scope, preference_id):
-            back += self._hold_again(scope, old.id, instead_of=memory)
-        self._memory.store.delete(scope, [preference_id], at=self._memory.clock.now())
+        for old in [m for m in store.scan(everything) if m.superseded_by == preference_id]:
+            # It may be taken back, or made to hold by somebody else.
+            with suppress(RecordNotFound, InvalidInput):
+                newer = store.get(scope, newer_id) if newer_id else None
+                again = store.unsupersede(scope, old.id)
+                if newer:
+                    self._end(scope, old.id, newer)
+                else:
+                    back.append(_preference(again))
+        store.delete(scope, [preference_id], at=self._memory.clock.now())
         return tuple(back)
 
     def clear(self, **whose: Unpack[Whose]) -> int:
@@ -332,36 +335,8 @@ class PreferenceStore:
             raise RecordNotFound(preference_id)
         return memory
 
-    def _replaced_by(self, scope: Scope, preference_id: str) -> tuple[Memory, ...]:
-        everything = Selection(
-            reader=scope,
-            source_url=PREFERENCES_URL,
-            kinds=("preference",),
-            superseded=True,
-            forgotten=True,
-        )
-        found = self._memory.store.scan(everything)
-        return tuple(memory for memory in found if memory.superseded_by == preference_id)
-
-    def _hold_again(
-        self, scope: Scope, old_id: str, *, instead_of: Memory
-    ) -> tuple[Preference, ...]:
-        """Let an old statement hold again, or be replaced by what replaced `instead_of`."""
-        store = self._memory.store
-        try:
-            newer = instead_of.superseded_by and store.get(scope, instead_of.superseded_by)
-            again = store.unsupersede(scope, old_id)
-        except (RecordNotFound, InvalidInput):  # taken back, or made to hold by somebody else
-            return ()
-        if newer:
-            self._end(scope, old_id, newer)
-            return ()
-        return (_preference(again),)
-
     def _keep(self, stated: Sequence[DetectedPreference], scope: Scope) -> tuple[Preference, ...]:
         """Keep what is new; one at a time, so that two threads do not both find it new."""
-        if not stated:
-            return ()
         here = [one for one in stated if scope.project_id and of_project(one.quote)]
         with self._keeping:
             return (
@@ -374,7 +349,7 @@ class PreferenceStore:
         from agentmem.living.conflicts import Statement, judge
         from agentmem.living.facts import is_asserted, own_words, statements
 
-        new = {one.id: one.text for one in kept}
+        new = {one.id: one for one in kept}
         own = own_words(text) if len(text) <= LONGEST_RENEWAL else ""
         said = [one for one in (own[slice(*span)] for span in statements(own)) if is_asserted(one)]
         for sentence in said:
@@ -385,19 +360,17 @@ class PreferenceStore:
                 if memory.id not in new
                 and judge(Statement(text=memory.text), first).reason in _VALUES
             ]
-            here = [memory for memory in old if memory.scope == (old[0].scope)]
-            if not here:
-                continue
-            stood = next((i for i, t in new.items() if t.lower() in sentence.lower()), "")
+            here = [memory for memory in old if memory.scope == old[0].scope]
+            stood = [one.memory for one in new.values() if one.text.lower() in sentence.lower()]
             if stood:
                 for memory in here:
-                    self._end(scope, memory.id, self._memory.store.get(scope, stood))
-                continue
-            stated = DetectedPreference(
-                type="custom", content=sentence.rstrip(".! "), subject=sentence
-            )
-            with self._keeping, suppress(InvalidInput, RecordNotFound):  # ended meanwhile
-                yield self._replace_with(stated, [one.id for one in here], here[0].scope)
+                    self._end(scope, memory.id, stood[0])
+            elif here:
+                stated = DetectedPreference(
+                    type="custom", content=sentence.rstrip(".! "), subject=sentence
+                )
+                with self._keeping, suppress(InvalidInput, RecordNotFound):  # ended meanwhile
+                    yield self._put(stated, [one.id for one in here], here[0].scope)
 
     def _keep_new(
         self, stated: Sequence[DetectedPreference], scope: Scope
@@ -406,86 +379,77 @@ class PreferenceStore:
         kept: list[Preference] = []
         left = stated
         for tries in range(TRIES, 0, -1):
-            # The last time it is added beside whatever is there; `_settle` sees to the rest.
-            mine = [m for m in self._own(scope) if m.scope == scope] if tries > 1 else []
-            known = [
-                KnownPreference(id=m.id, key=_key_beside(m, left), content=m.text) for m in mine
-            ]
-            plan = merge_preferences(known, left)
-            kept += [self._add_one(new, scope) for new in plan.add]
-            overtaken = []
-            for change in plan.replace:
-                try:
-                    kept.append(self._replace_with(change.new, change.old_ids, scope))
-                except (InvalidInput, RecordNotFound):  # replaced or taken back since it was read
-                    overtaken.append(change.new)
-            left = overtaken
             if not left:
                 break
+            # The last time it is added beside whatever is there; `_settle` sees to the rest.
+            known: dict[str, list[tuple[str, str]]] = {}
+            for m in self._own(scope) if tries > 1 else ():
+                if m.scope == scope:
+                    known.setdefault(_key_beside(m, left), []).append((m.id, m.text))
+            overtaken = []
+            for new, old_ids in plan_preferences(known, left):
+                try:
+                    kept.append(self._put(new, old_ids, scope))
+                except (InvalidInput, RecordNotFound):
+                    if not old_ids:
+                        raise
+                    overtaken.append(new)  # what it replaces was replaced since it was read
+            left = overtaken
         if kept:
             self._settle(scope, {_key(preference.memory) for preference in kept})
         return tuple(kept)
 
-    def _changes(self, heard: Heard, scope: Scope) -> Sequence[tuple[Memory, Ending]]:
-        """The standing statements that clauses of a message end, the surest first."""
+    def _changes(self, heard: Heard, scope: Scope) -> Sequence[tuple[Memory, Told]]:
+        """The standing statements that a message ends, each with its clause, the surest first."""
         mine = self._own(scope) if heard.told else ()
         embed = self._memory.embedding.multilingual_vectors
         found = ending(heard.told, [memory.text for memory in mine], embed)
-        return [(mine[one.at], one) for one in sorted(found, key=lambda one: -one.chance)]
+        return [(mine[at], said) for at, said in found]
 
     def _end_changed(
         self,
-        changes: Sequence[tuple[Memory, Ending]],
+        changes: Sequence[tuple[Memory, Told]],
         stated: Sequence[DetectedPreference],
         new: Sequence[Preference],
         scope: Scope,
-    ) -> tuple[Sequence[str], Sequence[Preference]]:
+    ) -> Iterator[tuple[str, Preference]]:
         """End what a message changes, by what it says instead or by a record of the taking back."""
-        by: list[str] = []
-        ended: list[Preference] = []
         own = self._own(scope) if changes else ()
         standing = {memory.id for memory in own} - {one.id for one in new}
         for memory, one in changes:
-            if memory.id not in standing:
-                continue
-            said = {p.content for p in stated if _overlaps(p, one.said)}
+            said = {p.content for p in stated if overlaps(p, one)}
             newer = next((p.memory for p in new if p.text in said), None)
-            if newer is None and said:
-                continue  # it was said before
+            if memory.id not in standing or (said and newer is None):
+                continue  # ended already, or it was said before
             if newer is None:
-                newer = self._record(one.said.clause.words, [memory.id], memory.scope)
-                by.append(newer.id)
-                ended.append(_preference(memory))
-            standing.remove(memory.id)
-            self._end(scope, memory.id, newer)
-        return by, ended
+                yield from self._end_by_record(one.clause.words, [memory], scope)
+            else:
+                self._end(scope, memory.id, newer)
 
     def _corrected(self, heard: Heard, scope: Scope) -> tuple[Heard, tuple[Preference, ...]]:
         """What is left of a message that corrects what was said just before, and the correction."""
         if not (heard.stated or may_correct(heard.text)):
             return heard, ()  # what was said before need not be read
-        for newest in self._own(scope)[:1]:
-            found = correction(heard.text, newest.text)
-            if found is None:
-                return replace(
-                    heard, stated=tuple(settled(p, newest.text) for p in heard.stated)
-                ), ()
-            before = _preference(newest)
-            slot = newest.metadata.get("slot", "")
-            right = DetectedPreference(
-                type=before.type, content=found.content, subject=found.content,
-                polarity=before.polarity, slot=slot if isinstance(slot, str) else "",
-            )  # fmt: skip
-            with self._keeping, suppress(InvalidInput, RecordNotFound):  # ended meanwhile
-                kept = self._replace_with(right, [newest.id], newest.scope)
-                after = [one for one in heard.stated if one.start >= found.end]
-                return Heard(stated=tuple(after), text=heard.text), (kept,)
+        newest = next(iter(self._own(scope)), None)
+        if newest is None:
+            return heard, ()
+        found = correction(heard.text, newest.text)
+        if found is None:
+            return replace(heard, stated=tuple(settled(p, newest.text) for p in heard.stated)), ()
+        content, end = found
+        before, slot = _preference(newest), newest.metadata.get("slot", "")
+        right = DetectedPreference(
+            type=before.type, content=content, subject=content,
+            polarity=before.polarity, slot=slot if isinstance(slot, str) else "",
+        )  # fmt: skip
+        with self._keeping, suppress(InvalidInput, RecordNotFound):  # ended meanwhile
+            kept = self._put(right, [newest.id], newest.scope)
+            after = tuple(one for one in heard.stated if one.start >= end)
+            return Heard(stated=after, text=heard.text), (kept,)
         return heard, ()
 
-    def _take_back(
-        self, retraction: Retraction, scope: Scope
-    ) -> tuple[Sequence[str], Sequence[Preference]]:
-        """End what `retraction` speaks of; gives the id of its record and what it ended, if any."""
+    def _take_back(self, retraction: Retraction, scope: Scope) -> list[tuple[str, Preference]]:
+        """End what `retraction` speaks of; gives that, with the id of the record that says so."""
         with self._keeping:
             mine = self._own(scope)
             if retraction.former:
@@ -494,29 +458,20 @@ class PreferenceStore:
             now = self._memory.clock.now()
             recent = sum(now - m.created_at <= RECENT for m in mine)
             meant = matching(retraction, [(m.id, m.text) for m in mine], recent=recent)
-            if not meant:
-                return (), ()
-            owner = next(m.scope for m in mine if m.id in meant)
-            record = self._record(retraction.text, meant, owner)
-            for old_id in meant:
-                self._end(scope, old_id, record)
-        return (record.id,), [_preference(m) for m in mine if m.id in meant]
+            return self._end_by_record(retraction.text, [m for m in mine if m.id in meant], scope)
 
-    def _record(self, said: str, ended: Sequence[str], scope: Scope) -> Memory:
-        """What says that statements were taken back, so that `undo` can let them hold again."""
-        memory = self._memory
-        now = memory.clock.now()
-        maker = Maker(scope=scope, visibility="private", now=now, new_ids=memory.ids.take)
-        record = maker.memory(
-            f"{TAKES_BACK}{said}",
-            kind="preference",
-            source_url=PREFERENCES_URL,
-            origin="user",
-            importance=0.1,
-            metadata={"type": "custom", "key": "", RETRACTS: list(ended)},
-        )
-        memory.store.put([self._entry(record)])
-        return record
+    def _end_by_record(
+        self, said: str, old: Sequence[Memory], scope: Scope
+    ) -> list[tuple[str, Preference]]:
+        """End statements by a record that they were taken back; `undo` of it lets them hold."""
+        if not old:
+            return []
+        fields = {"type": "custom", "key": "", RETRACTS: [memory.id for memory in old]}
+        record = self._made(f"{TAKES_BACK}{said}", fields, old[0].scope)
+        self._memory.store.put([record])
+        for memory in old:
+            self._end(scope, memory.id, record.memory)
+        return [(record.memory.id, _preference(memory)) for memory in old]
 
     def _own(self, scope: Scope) -> tuple[Memory, ...]:
         """The user's own, private statements, of everywhere and of the project they are in."""
@@ -524,20 +479,18 @@ class PreferenceStore:
         found = self.current(whose[1])
         return tuple(m for m in found if m.visibility == "private" and m.scope in whose)
 
-    def _add_one(self, new: DetectedPreference, scope: Scope) -> Preference:
-        """Keep a statement, or give the one of the same words that another process just kept."""
-        store = self._memory.store
-        made = self._made(new, (), scope)
-        (there,) = store.put_new([self._entry(made)], same="text")
-        return _preference(made if there == made.id else store.get(scope, there))
+    def _put(self, new: DetectedPreference, old_ids: Sequence[str], scope: Scope) -> Preference:
+        """Keep a statement in the place of older ones; refused when the first is replaced.
 
-    def _replace_with(
-        self, new: DetectedPreference, old_ids: Sequence[str], scope: Scope
-    ) -> Preference:
-        """Keep a statement in the place of older ones; refused when the first is replaced."""
+        Where it replaces none, the one of the same words that another process just kept is given.
+        """
         store = self._memory.store
-        made = self._made(new, old_ids, scope)
-        made = store.supersede(scope, old_ids[0], self._entry(made), at=made.created_at)
+        entry = self._made(new.content, _metadata(new, old_ids), scope)
+        made = entry.memory
+        if not old_ids:
+            (there,) = store.put_new([entry], same="text")
+            return _preference(made if there == made.id else store.get(scope, there))
+        made = store.supersede(scope, old_ids[0], entry, at=made.created_at)
         for old_id in old_ids[1:]:
             self._end(scope, old_id, made)
         return _preference(made)
@@ -555,38 +508,31 @@ class PreferenceStore:
         with suppress(InvalidInput, RecordNotFound):
             self._memory.store.mark_superseded(scope, old_id, newer.id, at=newer.created_at)
 
-    def _made(self, new: DetectedPreference, old_ids: Sequence[str], scope: Scope) -> Memory:
-        memory = self._memory
+    def _made(self, text: str, metadata: Mapping[str, Any], scope: Scope) -> Entry:
+        """A statement, or the record of a taking back, as it is stored."""
+        memory, old_ids = self._memory, metadata.get("replaced")
         now = memory.clock.now()
         maker = Maker(scope=scope, visibility="private", now=now, new_ids=memory.ids.take)
-        return maker.memory(
-            new.content,
+        made = maker.memory(
+            text,
             kind="preference",
             source_url=PREFERENCES_URL,
             origin="user",
-            importance=0.9,
+            importance=0.1 if RETRACTS in metadata else 0.9,
             valid_from=now if old_ids else None,
             supersedes=old_ids[0] if old_ids else None,
-            metadata=_metadata(new, old_ids),
+            metadata=metadata,
         )
-
-    def _entry(self, memory: Memory) -> Entry:
-        (vector,) = self._memory.embedding.embed([memory])
-        return prepare(memory, vector)
-
-
-def _overlaps(stated: DetectedPreference, one: Told) -> bool:
-    return stated.start < one.clause.end and one.clause.start < stated.end
+        (vector,) = memory.embedding.embed([made])
+        return prepare(made, vector)
 
 
 def _instead(
-    heard: Heard,
-    stated: Sequence[DetectedPreference],
-    changes: Sequence[tuple[Memory, Ending]],
+    heard: Heard, stated: Sequence[DetectedPreference], changes: Sequence[tuple[Memory, Told]]
 ) -> list[DetectedPreference]:
     """What the clauses that end something say instead of it, where that is not stated yet."""
-    saying = {one.said.clause.at: one.said for _, one in changes}
-    left = (one for one in saying.values() if not any(_overlaps(p, one) for p in stated))
+    saying = {one.clause.at: one for _, one in changes}
+    left = (one for one in saying.values() if not any(overlaps(p, one) for p in stated))
     return [found for one in left if (found := stated_in(heard.text, one))]
 
 
@@ -617,27 +563,20 @@ def is_told(stated: DetectedPreference) -> bool:
 
 
 def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str, Any]:
-    fields: dict[str, Any] = {
+    told = {"slot": stated.slot, TOLD: is_told(stated), "replaced": list(old_ids)}
+    return {
         "type": stated.type,
         "key": subject_key(stated),
         "subject": stated.subject,
         "polarity": stated.polarity,
+        **{name: value for name, value in told.items() if value},
     }
-    if stated.slot:
-        fields["slot"] = stated.slot
-    if is_told(stated):
-        fields[TOLD] = True
-    if old_ids:
-        fields["replaced"] = list(old_ids)
-    return fields
 
 
 def _key(memory: Memory) -> str:
     """What a stored preference is about; one from elsewhere is read again."""
     key = memory.metadata.get("key")
-    if isinstance(key, str) and key:
-        return key
-    return subject_key(_read(memory.text))
+    return key if isinstance(key, str) and key else subject_key(_read(memory.text))
 
 
 def _key_beside(memory: Memory, stated: Sequence[DetectedPreference]) -> str:
@@ -699,40 +638,6 @@ def _empty() -> frozenset[str]:
 _KEY_WORDS = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownPreference:
-    """A preference that is stored already, under the key of its statement."""
-
-    id: str
-    key: str
-    content: str
-
-    def __post_init__(self) -> None:
-        for name in ("id", "key", "content"):
-            require_text(getattr(self, name), name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replacement:
-    """`new` takes the place of the stored preferences `old_ids`."""
-
-    old_ids: tuple[str, ...]
-    new: DetectedPreference
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreferencePlan:
-    """What to store: `add` is new, `replace` supersedes, `repeated` are ids of what was said again.
-
-    `overtaken` are statements that a later one in the same batch replaces.
-    """
-
-    add: tuple[DetectedPreference, ...] = ()
-    replace: tuple[Replacement, ...] = ()
-    repeated: tuple[str, ...] = ()
-    overtaken: tuple[DetectedPreference, ...] = ()
-
-
 def subject_key(preference: DetectedPreference) -> str:
     """What the statement is about; two with equal keys cannot both hold.
 
@@ -745,9 +650,7 @@ def subject_key(preference: DetectedPreference) -> str:
     """
     slot, subject = preference.slot, preference.subject.lower()
     said = " ".join(preference.content.lower().replace("’", "'").split())
-    if slot in ("name", "pronouns", "time-zone", "job"):
-        return slot
-    if slot.startswith("one "):
+    if slot in ("name", "pronouns", "time-zone", "job") or slot.startswith("one "):
         return slot.removeprefix("one ")
     if slot == "level-of-answers":
         return "answers: level"
@@ -777,45 +680,27 @@ def subject_key(preference: DetectedPreference) -> str:
     return f"about: {_words(subject) or _words(said)}"
 
 
-def merge_preferences(
-    existing: Iterable[KnownPreference], new: Sequence[DetectedPreference]
-) -> PreferencePlan:
-    """What storing `new` beside `existing` comes to, oldest statement first in `new`.
+def plan_preferences(
+    known: Mapping[str, Sequence[tuple[str, str]]], new: Sequence[DetectedPreference]
+) -> list[tuple[DetectedPreference, tuple[str, ...]]]:
+    """Which of `new` (oldest first) to store, and the ids of what each takes the place of.
 
-    A statement with the key of a stored one replaces it, unless it says the
-    same. Of several new ones with one key the last holds. Nothing is deleted:
-    what is replaced stays as history.
+    `known` are the ids and texts of what is stored, by their keys. A statement
+    with the key of a stored one replaces it, unless it says the same. Of several
+    new ones with one key the last holds. Those that replace nothing come first.
     """
-    stored: dict[str, list[KnownPreference]] = {}
-    for known in existing:
-        stored.setdefault(known.key, []).append(known)
     latest: dict[str, DetectedPreference] = {}
-    overtaken: list[DetectedPreference] = []
-    for preference in new:
-        key = subject_key(preference)
-        if key in latest:
-            overtaken.append(latest.pop(key))
-        latest[key] = preference
-    add: list[DetectedPreference] = []
-    replacements: list[Replacement] = []
-    repeated: list[str] = []
-    for key, preference in latest.items():
-        known_ones = stored.get(key, [])
-        said = _said(preference.content)
-        same = [known.id for known in known_ones if _said(known.content) == said]
-        other = tuple(known.id for known in known_ones if known.id not in same)
-        if same and not other:
-            repeated += same
-        elif known_ones:
-            replacements.append(Replacement(old_ids=(*other, *same), new=preference))
-        else:
-            add.append(preference)
-    return PreferencePlan(
-        add=tuple(add),
-        replace=tuple(replacements),
-        repeated=tuple(repeated),
-        overtaken=tuple(overtaken),
-    )
+    for one in new:
+        key = subject_key(one)
+        latest.pop(key, None)
+        latest[key] = one
+    plan: list[tuple[DetectedPreference, tuple[str, ...]]] = []
+    for key, one in latest.items():
+        same = [id_ for id_, text in known.get(key, ()) if _said(text) == _said(one.content)]
+        other = [id_ for id_, _ in known.get(key, ()) if id_ not in same]
+        if other or not same:
+            plan.append((one, (*other, *same)))
+    return sorted(plan, key=lambda planned: bool(planned[1]))
 
 
 def _said(content: str) -> str:

@@ -11,7 +11,6 @@ examples.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,15 +26,16 @@ from agentmem.text.statements import (
     Clause,
     Embed,
     Kind,
+    S,
     Told,
     any_of,
     clauses,
-    marked,
+    listed,
+    marks,
     orders,
     own_words,
     split,
     tell,
-    word_lists,
 )
 
 P = patterns_of("preferences.json")
@@ -56,21 +56,16 @@ LONGEST_SENTENCE = 1_200
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence with single spaces, lower-case, and the way back to the text it came from."""
+    """One sentence of `source` with single spaces, lower-case, and the way back to it."""
 
+    source: str
     text: str
-    starts: tuple[int, ...]
     offsets: tuple[int, ...]
     asks: bool
-    pretended: bool
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Where the characters `start` to `end` of the sentence stand in the text."""
-        return self._place(start), self._place(end - 1) + 1
-
-    def _place(self, position: int) -> int:
-        word = bisect_right(self.starts, position) - 1
-        return self.offsets[word] + position - self.starts[word]
+        """Where the characters `start` to `end` of the sentence stand in the source."""
+        return self.offsets[start], self.offsets[end - 1] + 1
 
 
 def sentences(text: str) -> Iterator[Sentence]:
@@ -85,11 +80,12 @@ def sentences(text: str) -> Iterator[Sentence]:
         if end > pretended_until and P.pretended.search(piece):
             blank = words.find("\n\n", end)
             pretended_until = len(words) if blank < 0 else blank
-        if P.cue.search(piece):
+        if start >= pretended_until and P.cue.search(piece):
             asks = "?" in stop or "？" in stop
             for at in range(start, end, LONGEST_SENTENCE):
-                until = min(end, at + LONGEST_SENTENCE)
-                yield from _sentence(words, at, until, asks, start < pretended_until)
+                spoken, offsets = _single_spaced(words, at, min(end, at + LONGEST_SENTENCE))
+                if spoken:
+                    yield Sentence(text, spoken, offsets, asks)
 
 
 def places(sentence: Sentence) -> Iterator[int]:
@@ -97,8 +93,9 @@ def places(sentence: Sentence) -> Iterator[int]:
     text = sentence.text
     limit = _statement_end(sentence)
     label = P.label.match(text)
-    if label and not P.own_label_re.match(label[1].strip()) and _speaks_for_another(label[1]):
-        return
+    named = label[1] if label and len(label[1].split()) <= 2 else ""
+    if named and not (P.no_speaker.match(named) or P.own_label_re.match(named.strip())):
+        return  # a line of a pasted dialogue
     seen = 0
     blocked = False
     for lead, start in _candidates(text):
@@ -125,38 +122,23 @@ def _candidates(text: str) -> Iterator[tuple[int, int]]:
 
 def _statement_end(sentence: Sentence) -> int:
     """Up to where a sentence states; a question that begins later leaves its front a statement."""
-    if not sentence.asks:
-        return len(sentence.text) + 1
-    if P.assent.search(sentence.text) and not P.asking.match(sentence.text):
-        return len(sentence.text) + 1
-    for lead, start in _candidates(sentence.text):
-        if P.asking.match(sentence.text, start):
-            tag = sentence.text[start:].rstrip("? ")
+    text = sentence.text
+    if not sentence.asks or (P.assent.search(text) and not P.asking.match(text)):
+        return len(text) + 1
+    for lead, start in _candidates(text):
+        if P.asking.match(text, start):
+            tag = text[start:].rstrip("? ")
             return 0 if tag in ("right", "correct", "no", "huh", "eh", "really", "yes") else lead
     return 0
 
 
-def _speaks_for_another(label: str) -> bool:
-    """Whether "Name: …" begins a line of a pasted dialogue."""
-    return len(label.split()) <= 2 and not P.no_speaker.match(label)
-
-
-def _sentence(words: str, start: int, end: int, asks: bool, pretended: bool) -> Iterator[Sentence]:
-    bullet = P.bullet.match(words, start, end)
-    while bullet and bullet.end() < end:
+def _single_spaced(words: str, start: int, end: int) -> tuple[str, tuple[int, ...]]:
+    """A sentence without its bullets, and where each of its characters stands."""
+    while (bullet := P.bullet.match(words, start, end)) and bullet.end() < end:
         start = bullet.end()
-        bullet = P.bullet.match(words, start, end)
-    parts: list[str] = []
-    starts: list[int] = []
-    offsets: list[int] = []
-    length = 0
-    for match in P.word.finditer(words, start, end):
-        starts.append(length)
-        offsets.append(match.start())
-        parts.append(match[0])
-        length += len(match[0]) + 1
-    if parts:
-        yield Sentence(" ".join(parts), tuple(starts), tuple(offsets), asks, pretended)
+    found = [*P.word.finditer(words, start, end)]
+    offsets = (at for word in found for at in range(word.start(), word.end() + 1))
+    return " ".join(word[0] for word in found), tuple(offsets)
 
 
 # ----------------------------------------------------------------------------
@@ -174,27 +156,27 @@ Polarity = Literal["for", "against", "neutral"]
 class RecognisedStatement:
     """A recognised statement: what it is about stands from `start` to `end` of the sentence."""
 
-    type: PreferenceType
-    polarity: Polarity
-    start: int
-    end: int
-    confidence: float
+    type: PreferenceType = "custom"
+    polarity: Polarity = "for"
+    confidence: float = 0.9
     slot: str = ""
+    start: int = 0
+    end: int = 0
+
+    def about(self, span: tuple[int, int]) -> RecognisedStatement:
+        """The same of what stands in `span`."""
+        return replace(self, start=span[0], end=span[1])
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A pattern whose group `about` is the subject of the statement.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(RecognisedStatement):
+    """A statement with the pattern that tells it, whose group `about` is the subject.
 
     `shared` rules also hold for a second predicate with the subject left out,
     as in "I like tea and avoid coffee". `vague` ones take any object.
     """
 
     pattern: LazyPattern
-    type: PreferenceType = "custom"
-    polarity: Polarity = "for"
-    confidence: float = 0.9
-    slot: str = ""
     shared: bool = False
     vague: bool = False
 
@@ -211,17 +193,14 @@ def rules_of(group: str) -> tuple[Rule, ...]:
 def checked(rule: Rule, match: re.Match[str]) -> RecognisedStatement | None:
     """What `match` found, or None when it is about this turn only or about nothing."""
     about = match["about"].strip()
-    start, end = match.span("about")
     value = match.groupdict().get("value")
     if value and P.of_this.search(about):
         return None
     if value and not about:  # "My favourite is tea" is about tea
-        return RecognisedStatement(rule.type, rule.polarity, *match.span("value"), rule.confidence)
-    if not P.something.search(about):
-        return None
-    if not rule.vague and P.deictic.match(about) and not P.generic_it.match(about):
-        return None
-    if P.passing.search(match.string, match.start(), match.end()):
+        return replace(rule, slot="").about(match.span("value"))
+    pointing = not rule.vague and P.deictic.match(about) and not P.generic_it.match(about)
+    passing = P.passing.search(match.string, match.start(), match.end())
+    if pointing or passing or not P.something.search(about):
         return None
     kind, polarity = rule.type, rule.polarity
     if rule.slot == "role":
@@ -233,7 +212,7 @@ def checked(rule: Rule, match: re.Match[str]) -> RecognisedStatement | None:
         polarity = "against"
     if kind == "custom" and not rule.slot and P.about_answers.search(about):
         kind = "style"
-    return RecognisedStatement(kind, polarity, start, end, rule.confidence, rule.slot)
+    return replace(rule, type=kind, polarity=polarity).about(match.span("about"))
 
 
 def role_type(about: str) -> PreferenceType:
@@ -255,9 +234,7 @@ def instruct(
         return None  # one instructs only through what one wants
     for rule in rules_of("instructions"):
         if match := rule.pattern.match(text, start, end):
-            return RecognisedStatement(
-                rule.type, rule.polarity, *match.span("about"), rule.confidence, rule.slot
-            )
+            return rule.about(match.span("about"))
     for pattern in (P.forbidden, P.styled, P.wish):
         if (match := pattern.match(text, start, end)) and not P.once.search(match["about"]):
             less = pattern is P.forbidden or match["about"].startswith(("use fewer ", "use less "))
@@ -283,7 +260,7 @@ def _asked(
 ) -> RecognisedStatement:
     """An order; of style where its kind is not told and its words say so."""
     kind = kind or ("style" if P.style.match(match["about"]) else "custom")
-    return RecognisedStatement(kind, polarity, *match.span("about"), confidence)
+    return RecognisedStatement(kind, polarity, confidence).about(match.span("about"))
 
 
 # ----------------------------------------------------------------------------
@@ -331,7 +308,8 @@ def introduce(text: str, start: int) -> RecognisedStatement | None:
     about = match["about"]
     if not (P.expert.match(about) or P.not_expert.match(about) or is_need(about)):
         return None
-    return RecognisedStatement(role_type(about), "neutral", *match.span("about"), 0.7, "role")
+    found = RecognisedStatement(role_type(about), "neutral", 0.7, "role")
+    return found.about(match.span("about"))
 
 
 LONGEST_STATEMENT = 300
@@ -373,41 +351,36 @@ def detect_preferences(text: str) -> tuple[DetectedPreference, ...]:
     Linear in the text, and English only: `hear` reads other languages and other wordings.
     """
     require_text(text, "text")
-    found: list[DetectedPreference] = []
-    for sentence in sentences(text):
-        found += _in_sentence(text, sentence)
-    return tuple(found)
+    return tuple(found for one in sentences(text) for found in _in_sentence(one))
 
 
 def text_parts(content: Any) -> Iterator[str]:
     """The texts of a message's content; not its tool results, images and files."""
     if isinstance(content, str):
-        yield content
-    elif isinstance(content, Sequence):
-        for part in content:
-            if isinstance(part, str):
-                yield part
-            elif isinstance(part, Mapping) and part.get("type") in ("text", "input_text"):
-                text = part.get("text")
-                if isinstance(text, str):
-                    yield text
+        content = [content]
+    for part in content if isinstance(content, Sequence) else ():
+        typed = isinstance(part, Mapping) and part.get("type") in ("text", "input_text")
+        text = part.get("text") if typed else part
+        if isinstance(text, str):
+            yield text
 
 
-def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
+def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
     spoken = sentence.text
-    if sentence.pretended or P.attributed.search(spoken):  # "…, she said"
+    if P.attributed.search(spoken):  # "…, she said"
         return
     edges = list(_candidates(spoken))[1:]
     self_named = stated = lasting = False
     done = 0
-    if greeting := _greeting(text, sentence):
-        found_name, done = greeting
-        yield found_name
+    if greeting := _greeting(sentence):
+        name = RecognisedStatement("custom", "neutral", 0.7, "name").about(greeting.span("about"))
+        done = greeting.end()
+        yield _detected(sentence, name, greeting.start("lead"), done)
     for place in places(sentence):
         if place < done:
             continue
         if found := introduce(spoken, place):
-            yield _detected(text, sentence, found, start=place, end=found.end)
+            yield _detected(sentence, found, place, found.end)
             continue
         opener = P.openers.match(spoken, place)
         start = opener.end() if opener else place
@@ -425,27 +398,22 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
             if found is None and self_named and _continues(spoken, place, start, stated):
                 found = state(spoken, start, end, shared=True)
                 shared = found is not None
-        if found is None:
+        if found is None and opener:
             # The words skipped as an opening may have been the beginning after all.
             start = place
-            if opener:
-                found = instruct(spoken, start, end, lasting=lasting)
+            found = instruct(spoken, start, end, lasting=lasting)
         if found is None or (sentence.asks and P.asking.match(spoken, start)):
             continue
-        yield _detected(text, sentence, found, start=start, end=end, shared=shared)
+        yield _detected(sentence, found, start, end, shared=shared)
         stated = True
         done = end
 
 
-def _greeting(text: str, sentence: Sentence) -> tuple[DetectedPreference, int] | None:
-    """The name in "Hi, I'm Ana", without the greeting it could be anything one is; and where
-    the rest of the sentence begins."""
+def _greeting(sentence: Sentence) -> re.Match[str] | None:
+    """The name in "Hi, I'm Ana", without the greeting it could be anything one is."""
     match = None if sentence.asks else P.greeting_name.match(sentence.text)
-    if match is None or not text[sentence.span(*match.span("about"))[0]].isupper():
-        return None
-    found = RecognisedStatement("custom", "neutral", *match.span("about"), 0.7, "name")
-    detected = _detected(text, sentence, found, start=match.start("lead"), end=match.end())
-    return detected, match.end()
+    named = match and sentence.source[sentence.span(*match.span("about"))[0]].isupper()
+    return match if named else None
 
 
 def _continues(spoken: str, place: int, start: int, stated: bool) -> bool:
@@ -457,21 +425,16 @@ def _continues(spoken: str, place: int, start: int, stated: bool) -> bool:
     if not place or not P.shared_head.match(spoken, start):
         return False
     ambiguous = P.ambiguous.match(spoken, start)
-    if ambiguous is None:
-        return True
-    joined = bool(P.joined.match(spoken, place))
-    return joined and (stated or bool(P.verb_object.match(spoken, ambiguous.end())))
+    if ambiguous is None or not P.joined.match(spoken, place):
+        return ambiguous is None
+    return stated or P.verb_object.match(spoken, ambiguous.end()) is not None
 
 
 def _clause_end(spoken: str, start: int, edges: list[tuple[int, int]]) -> int:
     """Where the clause at `start` gives way to one with words of its own."""
     limit = min(len(spoken), start + LONGEST_STATEMENT)
     for lead, following in edges:
-        if lead <= start:
-            continue
-        if lead >= limit:
-            break
-        if P.subordinate.match(spoken, following):
+        if not start < lead < limit or P.subordinate.match(spoken, following):
             continue
         if spoken[lead] == ";" or P.new_clause.match(spoken, following):
             return lead
@@ -479,43 +442,36 @@ def _clause_end(spoken: str, start: int, edges: list[tuple[int, int]]) -> int:
 
 
 def _detected(
-    text: str,
-    sentence: Sentence,
-    found: RecognisedStatement,
-    *,
-    start: int,
-    end: int,
-    shared: bool = False,
+    sentence: Sentence, found: RecognisedStatement, start: int, end: int, *, shared: bool = False
 ) -> DetectedPreference:
-    spoken = sentence.text
-    trailing = P.trailing.search(spoken, start, end)
+    trailing = P.trailing.search(sentence.text, start, end)
     stop = max(trailing.start() if trailing else end, start + 1)
-    quote_start, quote_end = sentence.span(start, stop)
-    content = _one_line(text[quote_start:quote_end]).rstrip(".!")
+    first, last = sentence.span(start, stop)
+    quote = sentence.source[first:last]
+    content = _one_line(quote).rstrip(".!")
     return DetectedPreference(
         type=found.type,
         content=f"I {content}" if shared else content,
-        subject=_subject(text, sentence, found, stop),
+        subject=_subject(sentence, found, stop),
         polarity=found.polarity,
-        quote=text[quote_start:quote_end],
-        start=quote_start,
-        end=quote_end,
+        quote=quote,
+        start=first,
+        end=last,
         confidence=found.confidence,
         slot=found.slot,
     )
 
 
-def _subject(text: str, sentence: Sentence, found: RecognisedStatement, stop: int) -> str:
+def _subject(sentence: Sentence, found: RecognisedStatement, stop: int) -> str:
     """What the statement is about, without its reason or condition."""
     end = min(found.end, stop)
-    while found.start < end and sentence.text[found.start] == " ":
-        found = replace(found, start=found.start + 1)
-    reason = P.reason.search(sentence.text, found.start + 2, end) if end - found.start > 2 else None
+    start = end - len(sentence.text[found.start : end].lstrip(" "))
+    reason = P.reason.search(sentence.text, start + 2, end) if end - start > 2 else None
     end = reason.start() if reason else end
-    if found.start >= end:
+    if start >= end:
         return ""
-    first, last = sentence.span(found.start, end)
-    return _one_line(text[first:last]).strip(" ,;:.!")
+    first, last = sentence.span(start, end)
+    return _one_line(sentence.source[first:last]).strip(" ,;:.!")
 
 
 def _one_line(text: str) -> str:
@@ -596,7 +552,8 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         return Heard(text=text)
     explicit = detect_preferences(text)
     message = clauses(text[:LONGEST_TEXT])
-    if not message or _foreign(text):
+    foreign = P.other_script.search(text) or len(P.other_letter.findall(text.lower())) > 2
+    if not message or foreign:  # in none of the languages that the models know
         return Heard(stated=explicit, text=text)
     told = tell(message, embed)
     passing = _passing(text, told)
@@ -607,9 +564,7 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
     retracted: list[Retraction] = []
     used: set[int] = set()
     for found in explicit:
-        over = [
-            one for one in told if one.clause.start < found.end and found.start < one.clause.end
-        ]
+        over = [one for one in told if overlaps(found, one)]
         if any(one.clause.at in passing for one in over):
             continue
         long = LONG_FOR_A_ROLE if found.slot == "role" else HEARING_LONG
@@ -617,7 +572,7 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         veto = VETO if not alone else VETO_OF_ROLES if found.slot == "role" else VETO_ALONE
         heads = told[:1] if found.type == "style" else over[:1]
         tasked = any(orders(one.clause.words) for one in heads)  # "Write a poem. Keep it short."
-        lasting = any(marked("lasting", one.clause.words) for one in over)
+        lasting = any(marks()["lasting"].search(one.clause.words) for one in over)
         if tasked and not lasting:
             veto = VETO_OF_ROLES if alone else VETO_OF_TASKS
         kept = _unless_vetoed(text, found, over, VETO_IN_LONG if len(text) >= long else veto)
@@ -640,7 +595,7 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
             otherwise = _stated(text, one.among(KEPT)) if maybe else None
             retracted.append(replace(_retraction(text, clause), otherwise=otherwise))
             continue
-        if _pattern("takes back").match(_unled(clause.words)):
+        if listed("takes back").match(_unled(clause.words)):
             # It must name what: of "never mind" alone the models decide.
             named = replace(_retraction(text, clause), latest=False)
             retracted += [named] if named.stems else []
@@ -661,6 +616,11 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         retracted += _given_up(new)
     own = tuple(one for one in told if one.clause.at not in passing)
     return Heard(stated=tuple(stated), retracted=tuple(retracted), text=text, told=own)
+
+
+def overlaps(stated: DetectedPreference, one: Told) -> bool:
+    """Whether a statement and a clause share some of the text."""
+    return stated.start < one.clause.end and one.clause.start < stated.end
 
 
 def stated_in(text: str, one: Told) -> DetectedPreference | None:
@@ -694,11 +654,6 @@ def _within(
     return left, further
 
 
-def _foreign(text: str) -> bool:
-    """Whether a text is in none of the languages that the models know."""
-    return bool(P.other_script.search(text)) or len(P.other_letter.findall(text.lower())) > 2
-
-
 def _passing(text: str, told: Sequence[Told]) -> set[int]:
     """The places of clauses that are pretended, ironic, somebody else's or for this answer only."""
     found: set[int] = set()
@@ -707,25 +662,18 @@ def _passing(text: str, told: Sequence[Told]) -> set[int]:
         clause = one.clause
         follows = at > 0 and told[at - 1].clause.first == clause.first
         goes_on = at + 1 < len(told) and told[at + 1].clause.first == clause.first
-        pretended = pretended or bool(_pattern("pretend").search(clause.words))
-        ironic = ironic or bool(_pattern("sarcasm").match(clause.words))
+        pretended = pretended or bool(listed("pretend").search(clause.words))
+        ironic = ironic or bool(listed("sarcasm").match(clause.words))
         once = one.chance("once") > ONCE or (once and follows)
-        others = (others and follows) or bool(_pattern("reported").match(clause.words))
-        others = others or _hearing_speaks_for_another(text, clause)
+        others = (others and follows) or bool(listed("reported").match(clause.words))
+        others = others or _speaks_for_another(text, clause)
         said = goes_on and bool(P.hearing_attributed.match(told[at + 1].clause.words))
-        hedged = bool(_pattern("hedged").match(clause.words)) and (
+        hedged = bool(listed("hedged").match(clause.words)) and (
             one.kind not in ("instruct", "avoid") or clause.words.startswith("whether ")
         )
-        if (
-            pretended
-            or ironic
-            or once
-            or _heads_a_task(text, one)
-            or others
-            or said
-            or hedged
-            or P.hearing_attributed.search(clause.words)
-        ):
+        passing = pretended or ironic or once or others or said or hedged
+        attributed = P.hearing_attributed.search(clause.words)
+        if passing or attributed or _heads_a_task(text, one):
             found.add(clause.at)
     return found
 
@@ -734,23 +682,20 @@ def _heads_a_task(text: str, one: Told) -> bool:
     """Whether a wish is for what stands after its colon: "Yes or no only: is a whale a fish?"."""
     wish = one.kind in ("instruct", "avoid") or one.chance("once") > ONCE / 2
     after = text[one.clause.end : one.clause.end + 1] in (":", "：")
-    return wish and after and not marked("lasting", one.clause.words)
+    return wish and after and not marks()["lasting"].search(one.clause.words)
 
 
-def _hearing_speaks_for_another(text: str, clause: Clause) -> bool:
+def _speaks_for_another(text: str, clause: Clause) -> bool:
     """Whether a clause is the "Anna" of a pasted line "Anna: I love tea"."""
     label = text[clause.start : clause.end]
     named = [word[:1].isupper() for word in label.split()]  # "Quick thing: …" is nobody
     words = clause.words.split()  # nor is "Kleines Update: …"
     if len(named) > 2 or not all(named):
         return False
-    follows = text[clause.end : clause.end + 2]
     before = text[: clause.start].rstrip(" \t")
-    return (
-        follows[:1] in (":", "：")
-        and (not before or before.endswith("\n"))
-        and not any(_pattern("own labels").fullmatch(one) for one in (clause.words, *words))
-    )
+    if text[clause.end : clause.end + 1] not in (":", "：") or (before and before[-1] != "\n"):
+        return False
+    return not any(listed("own labels").fullmatch(one) for one in (clause.words, *words))
 
 
 def _unled(words: str) -> str:
@@ -762,23 +707,22 @@ def _is_not_theirs(one: Told) -> bool:
     """Whether what is taken for a statement is a question, a denial, or what somebody of the
     family likes, wants or needs."""
     words = _unled(one.clause.words)
+    kin = marks()["kin"].match(words)
+    of_kin = kin and not marks()["me"].search(words[kin.end() :])
+    denied = one.kind == "identity" and listed("denied").match(words)
+    if denied or (of_kin and (one.kind != "identity" or is_need(words))):
+        return True
     wish = one.kind in ("instruct", "avoid")
-    if one.kind == "identity" and _pattern("denied").match(words):
-        return True
-    kin = _pattern("marks/kin").match(words)
-    if kin and not marked("me", words[kin.end() :]) and (one.kind != "identity" or is_need(words)):
-        return True
     return not wish and (one.clause.asks or bool(P.question.match(words)))
 
 
 def _given_up(new: DetectedPreference) -> Iterator[Retraction]:
     """What a statement of a change gives up: "it's Bea, not Beth", "from webpack to vite"."""
     words = new.content.lower()
-    instead = _pattern("instead").search(words, 1)
-    if instead and new.slot in ("", "name", "one name") and new.polarity != "against":
-        given = words[instead.end() :].split(" to ")[0]
-        if found := stems(given):
-            yield Retraction(text=new.content, stems=found, start=new.start)
+    instead = listed("instead").search(words, 1)
+    given = stems(words[instead.end() :].split(" to ")[0]) if instead else None
+    if given and new.slot in ("", "name", "one name") and new.polarity != "against":
+        yield Retraction(text=new.content, stems=given, start=new.start)
     works = names("changed", words) and names("job", words)
     if works and not new.slot.startswith("one "):
         yield Retraction(text=new.content, stems=frozenset(), slot="job", start=new.start)
@@ -786,9 +730,9 @@ def _given_up(new: DetectedPreference) -> Iterator[Retraction]:
 
 def _resumed(text: str, one: Told, told: Sequence[Told]) -> Iterator[Retraction]:
     """What "I eat meat again" ends, if something against it stands."""
-    if one.chance("other", "once") < 0.5 and _pattern("resumed").search(one.clause.words):
+    if one.chance("other", "once") < 0.5 and listed("resumed").search(one.clause.words):
         same = [other.clause for other in told if other.clause.first == one.clause.first]
-        said = " ".join(text[one.clause.start : same[-1].end].split())
+        said = _one_line(text[one.clause.start : same[-1].end])
         yield Retraction(
             text=said, stems=stems(one.clause.words), start=one.clause.start, former="against"
         )
@@ -796,74 +740,60 @@ def _resumed(text: str, one: Told, told: Sequence[Told]) -> Iterator[Retraction]
 
 def _former(text: str, clause: Clause) -> Retraction | None:
     """What "I used to live in Rome" ends, if "I live in Rome" stands."""
-    used = _pattern("used to").match(_unled(clause.words))
+    used = listed("used to").match(_unled(clause.words))
     left = stems(_unled(clause.words)[used.end() :]) if used else frozenset()
     if not left:
         return None
-    turned: Literal["for", "against"] = (
-        "against" if _pattern("disliked").search(clause.words) else "for"
-    )
-    said = " ".join(text[clause.start : clause.end].split())
-    return Retraction(text=said, stems=left, start=clause.start, former=turned)
+    said, start = _one_line(text[clause.start : clause.end]), clause.start
+    turned = names("disliked", clause.words)
+    return Retraction(text=said, stems=left, start=start, former="against" if turned else "for")
 
 
 @lru_cache(2_048)
 def is_need(text: str) -> bool:
     """Whether a statement is of health, diet or access, which every answer must know."""
-    return _pattern("needs").search(text.lower()) is not None
+    return listed("needs").search(text.lower()) is not None
 
 
 def names(list_: str, words: str) -> bool:
     """Whether lower-case `words` hold one of a list of the data file: "now" is of `changed`."""
-    return _pattern(list_).search(words) is not None
+    return listed(list_).search(words) is not None
 
 
 def in_first_person(text: str) -> bool:
     """Whether a text begins with its author: "I", "my", "we", in six languages."""
-    return _AUTHOR.match(text) is not None
-
-
-_AUTHOR = re.compile(
-    r"\W*(?:i|i['’](?:m|ve|d|ll)|im|my|we|we['’](?:re|ve)|our|ich|mein\w*|wir|unser\w*|yo|soy|tengo"
-    r"|mi|mis|je|j['’]\w+|mon|ma|nous|eu|sou|tenho|meu|minha|io|sono|ho|mio|mia)\b(?!['’.])",
-    re.IGNORECASE,
-)
+    return P.author.match(text) is not None
 
 
 def of_project(text: str) -> bool:
     """Whether a statement holds in the project at hand: "we use pnpm here"."""
-    return _pattern("project").search(text.lower()) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class MendedStatement:
-    """What a statement should have said; the message says so up to `end`."""
-
-    content: str
-    end: int
+    return listed("project").search(text.lower()) is not None
 
 
 def may_correct(text: str) -> bool:
     """Whether `correction` could make something of a text; hardly any sounds like one."""
-    return bool(_corrected().search(text) or _swapped().match(text) or _instead().match(text))
+    return bool(P.corrected.search(text) or P.swapped.match(text) or P.rather.match(text))
 
 
-def correction(text: str, newest: str) -> MendedStatement | None:
-    """The `newest` statement as `text` corrects it: "typo, Leo", "it's Bonn, not Köln"."""
+def correction(text: str, newest: str) -> tuple[str, int] | None:
+    """The `newest` statement as `text` corrects it: "typo, Leo", "it's Bonn, not Köln".
+
+    With it, up to where in the text the correction goes.
+    """
     slot = slot_of(newest.lower())
-    if slot in ("name", "surname") and (match := _corrected().search(text)):
+    if slot in ("name", "surname") and (match := P.corrected.search(text)):
         name = next(filter(None, match.groups()), "")
         if name.lower() not in _empty():
-            return MendedStatement(f"My {slot} is {name}", match.end())
-    if match := _swapped().match(text):
+            return f"My {slot} is {name}", match.end()
+    if match := P.swapped.match(text):
         old = re.compile(rf"(?<!\w){re.escape(match['old'] or match['older'])}(?!\w)", re.I)
         new = match["new"] or match["newer"]
         named = match["new"] or match["older"][0].isupper()  # not "not bad, thanks"
         if named and old.search(newest) and new.lower() not in _empty():
-            return MendedStatement(old.sub(lambda _: new, newest, count=1), match.end())
-    match = _instead().match(text)
+            return old.sub(lambda _: new, newest, count=1), match.end()
+    match = P.rather.match(text)
     if match and len(newest.split()) <= 10 and match["new"].lower() not in _empty():
-        return MendedStatement(f"{newest.rsplit(' ', 1)[0]} {match['new']}", match.end())
+        return f"{newest.rsplit(' ', 1)[0]} {match['new']}", match.end()
     return None
 
 
@@ -872,7 +802,7 @@ def settled(new: DetectedPreference, newest: str) -> DetectedPreference:
     if new.slot or new.polarity == "against" or slot_of(newest.lower()) != "name":
         return new
     short = len(P.hearing_word.findall(new.content)) <= 8
-    if short and _pattern("corrects").search(new.content.lower()):
+    if short and listed("corrects").search(new.content.lower()):
         return replace(new, slot="one name")
     return new
 
@@ -914,7 +844,7 @@ def matching(
         return latest
     held = {id_: stems(text) for id_, text in standing}
     # "I'm not allergic to cats" leaves an allergy to nuts alone.
-    named = retraction.stems.difference(word_lists()["general"])
+    named = retraction.stems.difference(S.told["general"])
     shared = {
         id_: len(retraction.stems & said)
         for id_, said in held.items()
@@ -923,9 +853,10 @@ def matching(
     most = max(shared.values(), default=0)
     if most and (not retraction.former or 2 * most > len(retraction.stems)):
         return tuple(id_ for id_, count in shared.items() if count == most)
-    again = not retraction.former or _pattern("resumed").search(retraction.text.lower())
+    again = not retraction.former or listed("resumed").search(retraction.text.lower())
     kindred = _kindred(retraction.text) if again else frozenset()
-    same = tuple(id_ for id_, text in standing if _is_ban(text) and kindred & _kindred(text))
+    bans = [one for one in standing if is_need(one[1]) or names("against", one[1].lower())]
+    same = tuple(id_ for id_, text in bans if kindred & _kindred(text))
     if same or retraction.former:
         return same
     if retraction.latest:
@@ -933,9 +864,8 @@ def matching(
     if retraction.slot == "job":
         told = [(id_, text.lower()) for id_, text in standing if not is_need(text)]
         return tuple(id_ for id_, text in told if names("job", text))[:1]
-    if retraction.slot:
-        return tuple(id_ for id_, text in standing if slot_of(text.lower()) == retraction.slot)
-    return ()
+    slot = retraction.slot
+    return tuple(id_ for id_, text in standing if slot and slot_of(text.lower()) == slot)
 
 
 def stems(text: str) -> frozenset[str]:
@@ -954,22 +884,14 @@ def stems(text: str) -> frozenset[str]:
 def _kindred(text: str) -> frozenset[int]:
     """Which families of words `text` speaks of: who eats meat again is no longer vegan."""
     said = text.lower()
-    found = (
-        at for at in range(len(word_lists()["kindred"])) if _pattern(f"kindred/{at}").search(said)
-    )
-    return frozenset(found)
-
-
-def _is_ban(text: str) -> bool:
-    return is_need(text) or _pattern("against").search(text.lower()) is not None
+    families = enumerate(S.told["kindred"])
+    return frozenset(at for at, words in families if any_of(words).search(said))
 
 
 def slot_of(words: str) -> str:
     """The kind of thing of which one holds at a time that a clause speaks of; mostly none."""
-    for name in word_lists()["slots"]:
-        if _pattern(f"slots/{name}").search(words):
-            return str(name)
-    return ""
+    slots = S.told["slots"].items()
+    return next((name for name, listing in slots if any_of(listing).search(words)), "")
 
 
 def _unless_vetoed(
@@ -982,21 +904,17 @@ def _unless_vetoed(
     best = max(over, key=lambda one: one.chance(*KEPT))
     if best.chance(*KEPT) < veto or best.chance("retract", "once") > 0.5:
         return None
-    last = max(
-        (one for one in over if one.chance(*KEPT) > 0.5),
-        default=best,
-        key=lambda one: one.clause.at,
-    )
+    last = ([one for one in over if one.chance(*KEPT) > 0.5] or [best])[-1]
     if found.start < last.clause.end < found.end:
         quote = text[found.start : last.clause.end]
-        extra = len(" ".join(found.quote.split())) - len(" ".join(quote.split()))
+        extra = len(_one_line(found.quote)) - len(_one_line(quote))
         content = found.content[: max(1, len(found.content) - extra)].rstrip(" ,.;:") or quote
         subject = found.subject if found.subject in content else content
         found = replace(found, quote=quote, end=last.clause.end, content=content, subject=subject)
     against = best.chance(*AGAINST) / best.chance(*KEPT)
     if found.polarity == "for" and against > 0.8:  # "no" was no opening word of "no emojis"
         return replace(_stated(text, best), type=found.type)
-    ill = _pattern("unwell").search(found.content.lower())
+    ill = names("unwell", found.content.lower())
     if found.polarity == "neutral" and (ill or against > 0.8 or _bans(best.clause)):
         found = replace(found, polarity="against")
     if not found.slot and best.kind in ("identity", "instruct"):
@@ -1007,25 +925,20 @@ def _unless_vetoed(
 def _stated(text: str, one: Told) -> DetectedPreference:
     clause = one.clause
     quote = text[clause.start : clause.end]
-    content = " ".join(quote.split()).rstrip(".!")
+    content = _one_line(quote).rstrip(".!")
     lead = P.leads.match(content)
     content = (content[lead.end() :] if lead else content) or quote
     kind = one.kind
-    polarity: Polarity = "neutral"
     said = _unled(clause.words).split(", not ")[0]  # "we use pnpm here, not npm"
-    against = one.chance(*AGAINST) > one.chance("like", "instruct")
+    usual: Polarity = "for"
+    against = kind in AGAINST or one.chance(*AGAINST) > one.chance("like", "instruct")
     if kind == "identity":
-        against = names("against", said)
-    if kind in AGAINST or _bans(clause) or against:
-        polarity = "against"
-    elif kind != "identity":
-        polarity = "for"
-    type_: PreferenceType = "style" if kind in ("instruct", "avoid") else "custom"
+        usual, against = "neutral", names("against", said)
     return DetectedPreference(
-        type=type_,
+        type="style" if kind in ("instruct", "avoid") else "custom",
         content=content,
         subject=content,
-        polarity=polarity,
+        polarity="against" if against or _bans(clause) else usual,
         quote=quote,
         start=clause.start,
         end=clause.end,
@@ -1037,8 +950,8 @@ def _stated(text: str, one: Told) -> DetectedPreference:
 def _bans(clause: Clause) -> bool:
     """Whether a clause begins by forbidding something, or calls it forbidden."""
     words = _unled(clause.words)
-    led = _pattern("bans").match(words) or _pattern("rather").match(words)
-    return bool(led or _pattern("banned").search(words))
+    led = listed("bans").match(words) or listed("rather").match(words)
+    return bool(led) or names("banned", words)
 
 
 def _one_slot(one: Told) -> str:
@@ -1049,11 +962,10 @@ def _one_slot(one: Told) -> str:
 
 
 def _retraction(text: str, clause: Clause) -> Retraction:
-    said = " ".join(text[clause.start : clause.end].split())
     return Retraction(
-        text=said,
+        text=_one_line(text[clause.start : clause.end]),
         stems=stems(clause.words),
-        latest=bool(_pattern("that").search(clause.words)),
+        latest=bool(listed("that").search(clause.words)),
         slot=slot_of(clause.words),
         start=clause.start,
         everything=names("everything", clause.words),
@@ -1062,62 +974,4 @@ def _retraction(text: str, clause: Clause) -> Retraction:
 
 @lru_cache(maxsize=1)
 def _empty() -> frozenset[str]:
-    return frozenset(word_lists()["empty"])
-
-
-_IT_IS = (
-    r"(?:it's|its|it is|i meant|make (?:it|that)|i prefer|c'est|je préfère|es|prefiero|é|prefiro"
-    r"|è|preferisco|ist|das ist|lieber)"
-)
-
-
-@lru_cache(maxsize=1)
-def _corrected() -> re.Pattern[str]:
-    """A name that takes another's place: "typo, Leo", "…, make it Leo", "不是…，是…"."""
-    lead = rf"(?:(?:oh|ah|uh|hey)\W+)?(?:{word_lists()['corrected name']})"
-    name = r"[A-Z\u00c0-\u00de][\w'-]+"
-    wide = r"[\u3040-\u30ff\u4e00-\u9fff]{1,8}?"
-    return re.compile(
-        rf"\A\W*(?i:(?:{lead}[\s,.!:;-]+){{1,3}})(?i:{_IT_IS}\s+)?(?P<name>{name})"  # "typo, Leo"
-        r"(?i:\s+(?:actually|heiß\w* ich|is right)|,?\s+(?:with|mit|con|avec|com)\b[^.!?]*)?"
-        r"\s*(?:[.!]|\Z)"
-        rf"|\A\W*(?i:{lead}[\s,.!]+(?:{_IT_IS}\s+)?|{_IT_IS}\s+)(?P<other>{name}),?\s+"
-        r"(?i:(?:and\s+|und\s+)?(?:not|nicht|no|pas|não|non))\s+[\w'-]+\s*[.!]*\Z"  # "…, not Teo"
-        r"|,\s*(?i:make (?:it|that)|mejor|plutôt|lieber|melhor|meglio)\s+"
-        rf"(?P<rather>{name})\s*[.!]*\Z"
-        rf"|(?:不是|不对)\w*?[，,]?\s*(?:应该)?是(?P<wide>{wide})(?:[，。！]|\Z)"
-        rf"|(?:じゃなくて|ではなく)、?(?P<kana>{wide})(?:です|だよ)?[。！]?\Z"
-    )
-
-
-@lru_cache(maxsize=1)
-def _swapped() -> re.Pattern[str]:
-    """A whole message that says one thing instead of another: "it's Bonn, not Köln"."""
-    sorry = rf"(?:{word_lists()['corrected name']}|actually)[\s,.!:;-]+"
-    some = r"[^\s,.!?]+(?: [^\s,.!?]+){0,2}?"
-    no = "(?:not|nicht|no|pas|não|non)"
-    return re.compile(
-        rf"\W*(?:(?:{sorry})+(?:{_IT_IS}\s+)?|{_IT_IS}\s+)"
-        rf"(?P<new>{some})(?:,| and| und)? {no} (?P<old>{some})[\s.!]*\Z"
-        rf"|\W*(?:{sorry})*{no} (?P<older>{some})(?:,| but| sondern) (?:{_IT_IS}\s+)?"
-        rf"(?P<newer>{some})[\s.!]*\Z",
-        re.I,
-    )
-
-
-@lru_cache(maxsize=1)
-def _instead() -> re.Pattern[str]:
-    """A word or two that take the place of what was said last: "no wait, euros"."""
-    lead = "wait no|no wait|scratch that|correction|i meant|make that|typo|oops|tippfehler|errata"
-    return re.compile(
-        rf"\W*(?:{lead})[\s,:.!]+(?:{_IT_IS}\s+)?(?P<new>[^\s,.!?]+(?: [^\s,.!?]+)?)[\s.!]*\Z",
-        re.I,
-    )
-
-
-@lru_cache(maxsize=64)
-def _pattern(name: str) -> re.Pattern[str]:
-    words: Any = word_lists()
-    for part in name.split("/"):
-        words = words[int(part) if isinstance(words, list) else part]
-    return any_of(words)
+    return frozenset(S.told["empty"])

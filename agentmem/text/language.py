@@ -151,29 +151,24 @@ def is_greeting(text: str) -> bool:
     if len(text) > GREETING_CHARACTERS:
         return False
     said = _SAID.findall(text.casefold().replace("’", "'"))
-    known, with_it = _greetings()
-    at = 0
+    known = _greetings()
     greeted = not said
-    while at < len(said):
-        for size in (4, 3, 2, 1):
-            phrase = " ".join(said[at : at + size])
-            if phrase in known or phrase in with_it:
-                greeted = greeted or phrase in known
-                at += size
-                break
-        else:
+    while said:
+        size = next((size for size in (4, 3, 2, 1) if " ".join(said[:size]) in known), 0)
+        if not size:
             return False
+        greeted = greeted or known[" ".join(said[:size])]
+        said = said[size:]
     return greeted
 
 
 @cache
-def _greetings() -> tuple[frozenset[str], frozenset[str]]:
-    """What greets, thanks or agrees, and what may stand beside it ("there", "very much")."""
+def _greetings() -> Mapping[str, bool]:
+    """What greets, thanks or agrees, and what may only stand beside it ("there", "very much")."""
     tables = question_words().values()
-    return (
-        frozenset(phrase for sorts in tables for phrase in sorts["greeting"]),
-        frozenset(phrase for sorts in tables for phrase in sorts.get("beside", ())),
-    )
+    beside = (phrase for sorts in tables for phrase in sorts.get("beside", ()))
+    greeting = (phrase for sorts in tables for phrase in sorts["greeting"])
+    return {**dict.fromkeys(beside, False), **dict.fromkeys(greeting, True)}
 
 
 @lru_cache(maxsize=4_096)

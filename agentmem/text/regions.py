@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import islice
 
 from agentmem.base.lazy import compile_late
 from agentmem.data import read_lists
@@ -78,11 +79,9 @@ def quotation_spans(text: str) -> list[Span]:
             line_end = text.find("\n", start)
             line_end = len(text) if line_end < 0 else line_end
         end = _closing(text, start, mark, line_end=line_end)
-        if end is None:
-            position = start + 1
-        else:
+        if end is not None:
             spans.append((start, end))
-            position = end
+        position = end or start + 1
     return spans
 
 
@@ -120,18 +119,15 @@ def replace_spans(
 
 def _fences(text: str) -> list[Span]:
     spans: list[Span] = []
-    opened: tuple[int, str] | None = None
+    start, opened = 0, ""
     for match in _FENCE_LINE.finditer(text) if "```" in text or "~~~" in text else ():
         run, info = match[1], match[2]
-        if opened is None:
-            if run[0] == "~" or "`" not in info:
-                opened = (match.start(), run)
-        elif run.startswith(opened[1]) and not info.strip():
-            spans.append((opened[0], match.end()))
-            opened = None
-    if opened is not None:
-        spans.append((opened[0], len(text)))
-    return spans
+        if opened and run.startswith(opened) and not info.strip():
+            spans.append((start, match.end()))
+            opened = ""
+        elif not opened and (run[0] == "~" or "`" not in info):
+            start, opened = match.start(), run
+    return [*spans, (start, len(text))] if opened else spans
 
 
 def _inline_code(text: str, fences: list[Span]) -> list[Span]:
@@ -148,20 +144,15 @@ def _inline_code(text: str, fences: list[Span]) -> list[Span]:
             start += 1
         if start < match.end():
             runs.append((start, match.end() - start, paragraph))
-    partner: dict[int, int] = {}
+    closing: list[int] = []  # where the run ends that closes each, from the last on
     latest: dict[tuple[int, int], int] = {}
-    for place in range(len(runs) - 1, -1, -1):
-        _, length, within = runs[place]
-        partner[place] = latest.get((length, within), -1)
-        latest[length, within] = place
+    for start, length, within in reversed(runs):
+        closing.append(latest.get((length, within), -1))
+        latest[length, within] = start + length
     spans: list[Span] = []
-    place = 0
-    while place < len(runs):
-        closing = partner[place]
-        if closing > 0:
-            spans.append((runs[place][0], runs[closing][0] + runs[closing][1]))
-            place = closing
-        place += 1
+    for (start, _, _), end in zip(runs, reversed(closing), strict=True):
+        if end > 0 and (not spans or start >= spans[-1][1]):
+            spans.append((start, end))
     return spans
 
 
@@ -189,12 +180,11 @@ def _elements(text: str, wanted: Callable[[str], bool]) -> list[Span]:
             opened.append((name, match.start()))
             waiting[name] = waiting.get(name, 0) + 1
         elif waiting.get(name):
-            while opened:
+            other = ""
+            while other != name:
                 other, start = opened.pop()
                 waiting[other] -= 1
-                if other == name:
-                    spans.append((start, match.end()))
-                    break
+            spans.append((start, match.end()))
         elif name in blocks:
             spans.append((0, match.end()))
     spans += [(start, len(text)) for name, start in opened if name in blocks][:1]
@@ -222,11 +212,7 @@ def _closing(text: str, start: int, mark: str, *, line_end: int) -> int | None:
 
 
 def _closing_single(text: str, start: int, limit: int) -> int | None:
-    position = start + 1
-    for _ in range(_TRIED_APOSTROPHES):
-        closing = _APOSTROPHE.search(text, position, limit)
-        if closing is None:
-            return None
+    for closing in islice(_APOSTROPHE.finditer(text, start + 1, limit), _TRIED_APOSTROPHES):
         position = closing.end()
         if not text[position : position + 1].isalnum() and not text[position - 2].isspace():
             return position
@@ -278,21 +264,14 @@ def pasted_spans(text: str) -> list[Span]:
     """Runs of whole lines that are code, without the blank lines around them."""
     if "\n" not in text or len(text) > _MOST_CHARACTERS:
         return []
-    spans: list[Span] = []
-    start = end = -1  # of the run that is open
-    strong = False
+    runs = [(-1, -1, False)]  # start, end and whether a line of it is code by itself
     position = 0
     for line in text.split("\n"):
-        stop = position + len(line)
-        is_strong = len(line) <= _MOST_LINE and _STRONG.match(line) is not None
-        if is_strong or _WEAK.match(line) or (start >= 0 and _INDENT.match(line)):
-            start = position if start < 0 else start
-            end, strong = stop, strong or is_strong
-        elif line.strip():
-            if strong:
-                spans.append((start, end))
-            start, strong = -1, False
+        start, stop = runs[-1][0], position + len(line)
+        strong = len(line) <= _MOST_LINE and _STRONG.match(line) is not None
+        if strong or _WEAK.match(line) or (start >= 0 and _INDENT.match(line)):
+            runs[-1] = (position if start < 0 else start, stop, strong or runs[-1][2])
+        elif line.strip() and start >= 0:
+            runs.append((-1, -1, False))
         position = stop + 1
-    if strong:
-        spans.append((start, end))
-    return spans
+    return [(start, end) for start, end, strong in runs if strong]

@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 from agentmem.base.blas import one_thread
 from agentmem.data import read_bytes
 from agentmem.text.detect import is_need, names, stems
-from agentmem.text.statements import KINDS, Embed, Told, marked
+from agentmem.text.statements import KINDS, Embed, Told, marks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
 
 SIGNS = ("changed", "resumed", "that", "instead", "used to", "takes back")
 SAYS_NOTHING = 0.9
@@ -35,20 +37,11 @@ NEAR_ENOUGH, ALIKE_ENOUGH = 0.25, 0.15
 _NUMBER = re.compile(r"\d")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """A clause that ends the standing statement `at`."""
-
-    said: Told
-    at: int
-    chance: float
-
-
-def ending(message: Sequence[Told], standing: Sequence[str], embed: Embed) -> tuple[Ending, ...]:
-    """The standing statements that a message ends, each with the clause that most likely does.
-
-    None where there are no vectors.
-    """
+def ending(
+    message: Sequence[Told], standing: Sequence[str], embed: Embed
+) -> tuple[tuple[int, Told], ...]:
+    """The places of standing statements that a message ends, each with the clause that most likely
+    does, the surest first; none where there are no vectors."""
     import numpy as np
 
     said = saying(message)
@@ -61,11 +54,9 @@ def ending(message: Sequence[Told], standing: Sequence[str], embed: Embed) -> tu
         rows = pair_features(said, standing, new=new, old=old, fitted=fitted)
         scores = trees.scores(rows.reshape(-1, rows.shape[2]))
         chances = (1 / (1 + np.exp(-scores))).reshape(rows.shape[:2])
-    return tuple(
-        Ending(said=said[clause], at=at, chance=float(chances[clause, at]))
-        for at, clause in enumerate(chances.argmax(axis=0))
-        if chances[clause, at] > ENDS
-    )
+    surest = sorted(range(len(standing)), key=lambda at: -chances[:, at].max())
+    ended = (at for at in surest if chances[:, at].max() > ENDS)
+    return tuple((at, said[chances[:, at].argmax()]) for at in ended)
 
 
 def saying(message: Sequence[Told]) -> tuple[Told, ...]:
@@ -85,10 +76,10 @@ class Fitted:
     (`changes`), the vectors of what people typically say of each slot (`typical`), and the
     directions in which what people say differs most (`about`)."""
 
-    slots: NDArray[np.float32]
-    typical: NDArray[np.float32]
-    changes: NDArray[np.float32]
-    about: NDArray[np.float32]
+    slots: Floats
+    typical: Floats
+    changes: Floats
+    about: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +88,15 @@ class Trees:
     `left`, else `right`, and a leaf to itself; the first nodes are the roots."""
 
     feature: NDArray[np.int16]
-    threshold: NDArray[np.float32]
+    threshold: Floats
     left: NDArray[np.int16]
     right: NDArray[np.int16]
-    value: NDArray[np.float32]
+    value: Floats
     trees: int
     deep: int
     base: float
 
-    def scores(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    def scores(self, rows: Floats) -> Floats:
         """What the trees make of each row together."""
         import numpy as np
 
@@ -121,10 +112,10 @@ def pair_features(
     said: Sequence[Told],
     standing: Sequence[str],
     *,
-    new: NDArray[np.float32],
-    old: NDArray[np.float32],
+    new: Floats,
+    old: Floats,
     fitted: Fitted,
-) -> NDArray[np.float32]:
+) -> Floats:
     """What the model sees of each clause beside each statement: clauses by statements by features.
 
     `new` are the vectors of the clauses and of the whole message, `old` those of the statements.
@@ -146,18 +137,15 @@ def pair_features(
         weights = (clause[KINDS.index("retract")], kept, max(clause[8], clause[14]), most)
         for to, statement in enumerate(held):
             shared = len(words[at] & held_words[to])
-            both = (
-                shared / max(1, len(held_words[to])),
-                shared / max(1, len(words[at])),
-                *beside[at, to, :3],
-            )  # fmt: skip
+            lengths = (len(held_words[to]), len(words[at]))
+            both = (*(shared / max(1, length) for length in lengths), *beside[at, to, :3])
             crossed = [weight * one for weight in (*weights, statement[0]) for one in both]
-            numbers = float(_has_number(said[at].clause.words) and statement[2])
+            numbers = float(bool(_NUMBER.search(said[at].clause.words)) and statement[2])
             rows.append(
                 [*clause, *statement[:2], banning[at], numbers, float(shared > 0), *both, *crossed]
             )
-    made = np.array(rows, dtype=np.float32).reshape(len(said), len(standing), -1)
     shape = (len(said), len(standing))
+    made = np.array(rows, dtype=np.float32).reshape(*shape, -1)
     whole, each = new[-1:] @ fitted.about.T, old @ fitted.about.T
     told = [
         np.broadcast_to(one, (*shape, one.shape[-1]))
@@ -166,9 +154,7 @@ def pair_features(
     return np.concatenate([made, beside[:, :, 3:], *told], axis=2)
 
 
-def _beside(
-    new: NDArray[np.float32], old: NDArray[np.float32], fitted: Fitted
-) -> NDArray[np.float32]:
+def _beside(new: Floats, old: Floats, fitted: Fitted) -> Floats:
     """How near each clause is to each statement: by itself, against what is usual for both, against
     the other statements, as a part of its message, and where the message changes something."""
     import numpy as np
@@ -196,14 +182,14 @@ def _beside(
     )
 
 
-def _usual(vectors: NDArray[np.float32], typical: NDArray[np.float32]) -> NDArray[np.float32]:
+def _usual(vectors: Floats, typical: Floats) -> Floats:
     """How near the nearest of what people typically say are: some sentences are near to all."""
     import numpy as np
 
     return np.asarray(np.sort(vectors @ typical.T, axis=1)[:, -5:].mean(axis=1), dtype=np.float32)
 
 
-def _lead(table: NDArray[np.float32], least: NDArray[np.float32]) -> NDArray[np.float32]:
+def _lead(table: Floats, least: Floats) -> Floats:
     """By how much each column is ahead of the best other one, and of `least` of its row."""
     import numpy as np
 
@@ -215,7 +201,7 @@ def _lead(table: NDArray[np.float32], least: NDArray[np.float32]) -> NDArray[np.
     return np.asarray(table - others, dtype=np.float32)
 
 
-def slot_chances(vectors: NDArray[np.float32], slots: NDArray[np.float32]) -> NDArray[np.float32]:
+def slot_chances(vectors: Floats, slots: Floats) -> Floats:
     """How likely each vector speaks of each slot."""
     import numpy as np
 
@@ -229,18 +215,14 @@ def _clause_features(one: Told, signs: Sequence[float], most: float) -> list[flo
     return [
         *one.chances,
         *(float(names(sign, words)) for sign in SIGNS), *signs, most,
-        float(names("also", words)), float(marked("kin", words)), float(one.clause.asks),
-        min(len(words.split()), 12) / 12, 1.0,
+        float(names("also", words)), float(bool(marks()["kin"].search(words))),
+        float(one.clause.asks), min(len(words.split()), 12) / 12, 1.0,
     ]  # fmt: skip
 
 
 def _statement_features(text: str) -> tuple[float, float, float]:
-    against = float(names("against", text.lower()))
-    return float(is_need(text)), against, float(_has_number(text))
-
-
-def _has_number(text: str) -> bool:
-    return _NUMBER.search(text) is not None
+    against, numbered = names("against", text.lower()), _NUMBER.search(text) is not None
+    return float(is_need(text)), float(against), float(numbered)
 
 
 @lru_cache(maxsize=1)

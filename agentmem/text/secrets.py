@@ -7,7 +7,7 @@ sentence. `agentmem audit` looks for more, with a package made for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -54,6 +54,7 @@ _SENT = re.compile(
     re.IGNORECASE,
 )
 REMOVED = "(key removed)"
+LONGEST_TEXT = 100_000
 
 
 def without_keys(text: str) -> str:
@@ -105,7 +106,6 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}-\d{2}-\d{4}")
 _MANY_DIGITS = re.compile(r"\d(?:[ .\-/()+]{0,3}\d){6}")
 _IBAN_START = re.compile(r"[A-Z]{2}\d{2}")
 _CARD_STARTS = re.compile(r"3[0-9]|4|5[0-9]|6|2[2-7]")
-_LONGEST = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +119,13 @@ class Personal:
 
 def find_personal(text: str) -> tuple[Personal, ...]:
     """What of `text` (its first 100,000 characters) is personal data, in order, none twice."""
+    text = text[:LONGEST_TEXT]
     taken: list[Personal] = []
-    for found in _all(text[:_LONGEST]):
-        if not any(found.start < one.end and one.start < found.end for one in taken):
-            taken.append(found)
+    for kind, sign, pattern, length_of in _PERSONAL:
+        for match in pattern.finditer(text) if sign.search(text) else ():
+            start, end = match.start(), match.start() + length_of(match[0])
+            if start < end and not any(start < one.end and one.start < end for one in taken):
+                taken.append(Personal(kind=kind, start=start, end=end))
     return tuple(sorted(taken, key=lambda one: one.start))
 
 
@@ -133,56 +136,46 @@ def mask(text: str) -> str:
     return f"{text[:2]}{'•' * min(6, len(text) - 4)}{text[-2:]}"
 
 
-def mask_spans(text: str, spans: Iterator[tuple[int, int]] | list[tuple[int, int]]) -> str:
+def mask_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
     """`text` with each span masked; spans may touch but not overlap."""
     return replace_spans(text, sorted(spans), mask)
 
 
-def _all(text: str) -> Iterator[Personal]:
-    if "@" in text:
-        for match in _EMAIL.finditer(text):
-            yield Personal(kind="e-mail", start=match.start(), end=match.end())
-    for match in _IBAN.finditer(text) if _IBAN_START.search(text) else ():
-        length = _iban_length(match[0])
-        if length:
-            yield Personal(kind="IBAN", start=match.start(), end=match.start() + length)
-    if _MANY_DIGITS.search(text) is None:
-        return
-    for match in _CARD.finditer(text):
-        digits = re.sub(r"\D", "", match[0])
-        if _CARD_STARTS.match(digits) and len(set(digits)) > 1 and _luhn(digits):
-            yield Personal(kind="card", start=match.start(), end=match.end())
-    for match in _SSN.finditer(text):
-        yield Personal(kind="social security number", start=match.start(), end=match.end())
-    for match in _PHONE.finditer(text):
-        digits = re.sub(r"\D", "", match[0])
-        if 7 <= len(digits) <= 15 and len(set(digits)) > 2 and not _DATE.search(match[0]):
-            yield Personal(kind="phone", start=match.start(), end=match.end())
-
-
 def _iban_length(text: str) -> int:
     """How many characters of `text` are a valid IBAN, the longest way; 0 for none."""
-    ends = [at for at in range(15, len(text) + 1) if text[at - 1].isalnum()]
-    for end in reversed(ends):
+    for end in range(len(text), 14, -1):
         plain = re.sub(r"[ -]", "", text[:end])
-        if 15 <= len(plain) <= 34 and _mod97(plain):
-            following = text[end : end + 1]
-            if not following or not following.isalnum():
+        whole = text[end - 1].isalnum() and not text[end : end + 1].isalnum()
+        if whole and 15 <= len(plain) <= 34:
+            number = "".join(str(int(character, 36)) for character in plain[4:] + plain[:4])
+            if int(number) % 97 == 1:
                 return end
     return 0
 
 
-def _mod97(iban: str) -> bool:
-    moved = iban[4:] + iban[:4]
-    return int("".join(str(int(character, 36)) for character in moved)) % 97 == 1
+def _card_length(text: str) -> int:
+    """The length of a card's number whose check digit fits, else 0."""
+    digits = re.sub(r"\D", "", text)
+    doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
+    fits = sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0
+    return len(text) if _CARD_STARTS.match(digits) and len(set(digits)) > 1 and fits else 0
 
 
-def _luhn(digits: str) -> bool:
-    total = 0
-    for place, digit in enumerate(reversed(digits)):
-        value = int(digit) * (1 + place % 2)
-        total += value - 9 if value > 9 else value
-    return total % 10 == 0
+def _phone_length(text: str) -> int:
+    digits = re.sub(r"\D", "", text)
+    likely = 7 <= len(digits) <= 15 and len(set(digits)) > 2 and not _DATE.search(text)
+    return len(text) if likely else 0
+
+
+_PERSONAL: tuple[tuple[PersonalKind, re.Pattern[str], re.Pattern[str], Callable[[str], int]], ...]
+_PERSONAL = (
+    ("e-mail", re.compile("@"), _EMAIL, len),
+    ("IBAN", _IBAN_START, _IBAN, _iban_length),
+    ("card", _MANY_DIGITS, _CARD, _card_length),
+    ("social security number", _MANY_DIGITS, _SSN, len),
+    ("phone", _MANY_DIGITS, _PHONE, _phone_length),
+)
+"""Each kind: what every text with one has, how one looks, and how much of such a match is one."""
 
 
 # ----------------------------------------------------------------------------
@@ -193,7 +186,6 @@ def _luhn(digits: str) -> bool:
 
 
 LONGEST_LINE = 2_000
-LONGEST_TEXT = 100_000
 # A public address is not a secret, and prose has many numbers that look like one.
 _LEFT_OUT = frozenset({"IPPublicDetector"})
 _BY_NAME = "KeywordDetector"
@@ -236,16 +228,11 @@ def available() -> bool:
 
 def find_secrets(text: str) -> tuple[tuple[str, str], ...]:
     """Each secret in `text` (its first 100,000 characters) with what sort it is, none twice."""
-    plugins = _plugins()
     text = text[:LONGEST_TEXT]
-    if not _worth_a_look(text):
-        return ()
     found: dict[str, str] = {}
-    for line in text.splitlines():
-        if not _worth_a_look(line):
-            continue
+    for line in filter(_worth_a_look, text.splitlines() if _worth_a_look(text) else ()):
         for start in range(0, len(line), LONGEST_LINE):
-            for kind, secret in _of_piece(line[start : start + LONGEST_LINE + 200], plugins):
+            for kind, secret in _of_piece(line[start : start + LONGEST_LINE + 200]):
                 whole = _with_its_body(text, secret) if kind == PRIVATE_KEY else secret
                 found.setdefault(whole, kind)
     return tuple((kind, secret) for secret, kind in found.items())
@@ -254,15 +241,15 @@ def find_secrets(text: str) -> tuple[tuple[str, str], ...]:
 def redact(text: str) -> str:
     """`text` (its first 100,000 characters) without the keys and passwords in it."""
     text = text[:LONGEST_TEXT]
-    for _, secret in sorted(find_secrets(text), key=lambda one: -len(one[1])):
-        text = text.replace(secret, REMOVED)
-    return without_keys(text)
+    return without_keys(mask_secrets(text, find_secrets(text), lambda _: REMOVED))
 
 
-def mask_secrets(text: str, secrets: tuple[tuple[str, str], ...]) -> str:
+def mask_secrets(
+    text: str, secrets: tuple[tuple[str, str], ...], hide: Callable[[str], str] = mask
+) -> str:
     """`text` with every secret masked, longest first."""
     for _, secret in sorted(secrets, key=lambda one: -len(one[1])):
-        text = text.replace(secret, mask(secret))
+        text = text.replace(secret, hide(secret))
     return text
 
 
@@ -278,20 +265,18 @@ def _names_one(text: str) -> bool:
 def _may_hold_a_key(text: str) -> bool:
     return (
         any(sign in text for sign in _TELLING)
-        or any(map(_like_a_key, text.split()))
+        or any(
+            len(word) >= _LONGER_WORD or (len(word) >= _LONG_WORD and _DIGIT.search(word))
+            for word in text.split()
+        )
         or ("AP" in text and _SHORT_KEY.search(text) is not None)
     )
 
 
-def _like_a_key(word: str) -> bool:
-    size = len(word)
-    return size >= _LONG_WORD and (size >= _LONGER_WORD or _DIGIT.search(word) is not None)
-
-
-def _of_piece(piece: str, plugins: tuple[Any, ...] | None) -> Iterator[tuple[str, str]]:
+def _of_piece(piece: str) -> Iterator[tuple[str, str]]:
     named, keyed = _names_one(piece), _may_hold_a_key(piece)
     assigned = named and _NAMED.search(piece) and _ASSIGNED.search(piece)
-    for plugin in plugins or ():
+    for plugin in _plugins() or ():
         if not (assigned if type(plugin).__name__ == _BY_NAME else keyed):
             continue
         for secret in plugin.analyze_string(piece):
@@ -299,7 +284,7 @@ def _of_piece(piece: str, plugins: tuple[Any, ...] | None) -> Iterator[tuple[str
                 whole = _whole(piece, str(secret)) if hasattr(plugin, "denylist") else str(secret)
                 yield str(plugin.secret_type), whole
     if keyed:
-        ours = KNOWN_KEYS if plugins is not None else KNOWN_KEYS | MORE_KEYS
+        ours = KNOWN_KEYS if available() else KNOWN_KEYS | MORE_KEYS
         for kind, pattern in ours.items():
             yield from ((kind, match[1]) for match in pattern.finditer(piece))
     if named:

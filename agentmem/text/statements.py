@@ -13,14 +13,14 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from io import BytesIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentmem.base.blas import one_thread
 from agentmem.base.lazy import compile_late
-from agentmem.data import read_bytes, read_json
+from agentmem.data import patterns_of, read_bytes
 from agentmem.text.regions import (
     code_spans,
     cover,
@@ -46,10 +46,9 @@ BUCKETS = 1 << 15
 LONGEST_CLAUSE = 300
 MOST_CLAUSES = 400
 """A message is read up to so many clauses; what follows is pasted text."""
+S = patterns_of("statements.json")
+"""The words that clauses, features and slots are told by, in eight languages."""
 _END = re.compile(r"(?!(?<=\bno)\. ?\d)[.!?…]+[)\]*_\"]*(?=\s|\Z)|[。！？]+|\n+")
-_ABBREVIATED = re.compile(
-    r"(?:\b(?:e\.g|i\.e|dra?|mr|mrs|ms|mme|sra?|sig|dott|vs|st|approx|prof|z\.b|etc)|\b[a-z])\Z"
-)
 _BULLET = re.compile(r"\s*(?:[-*+•–—]|\(?\d{1,3}[.)]|#{1,6})\s+|\s+")
 _WORD = re.compile(r"[^\W_][\w'’+#/-]*|[\u3040-\u30ff\u4e00-\u9fff]")
 _COLON = re.compile(r":(?=\s)|：|->")
@@ -57,17 +56,6 @@ _WIDE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _MAIL_HEAD = re.compile(
     r"^(?:from|to|subject|sent|date|cc): [^\n]*\n(?:from|to|subject|sent|date|cc): ", re.M
 )
-_HANDED_OVER = re.compile(
-    r"\b(?:translat\w*|summari[sz]e\w*|repeat|rewrite|rephrase|paraphrase|proofread|reword|edit"
-    r"|correct|grammar|analy[sz]e|classify|extract|continue|following|text|sentence|paragraph|e-?mail"
-    r"|letter|tweet|review|lyrics|song|quote|excerpt|passage|transcript|dialog(?:ue)?|story|poem|essay"
-    r"|bio|article|log|chat|conversation|input|prompt|phrase|says?|said|wrote|writes|fwd"
-    r"|(?<!news )(?<!update )from"
-    r"|übersetz\w*|fasse?|korrigier\w*|formulier\w*|meinte|sagte|traduce|corrige|resume|dijo|traduis"
-    r"|corrige|résume|dit|traduz|disse|riscrivi|traduci|correggi|detto)\b|翻译|訳|要約|修改|总结"
-)
-
-
 _SURELY_CODE = compile_late(r"[;{}][ \t]*$|\w\([^()\n]*\)|[\w\])] ?= ?[\w\"'\[({]", re.MULTILINE)
 """`user.name);`, `f(n - 1)`, `width = 3`; "for every answer:" begins a run of code and is none."""
 
@@ -91,19 +79,9 @@ class Clause:
 def own_words(text: str) -> str:
     """`text` in lower case, offsets kept, without what somebody else may have said.
 
-    As `own_text`; what a message hands over ("Translate this: …") becomes line breaks too.
-    """
-    plain = own_text(text)
-    if mail := _MAIL_HEAD.search(plain):
-        plain = cover(plain, [(mail.start(), len(plain))], "\n")
-    return cover(plain, _handed_over(plain), "\n")
-
-
-def own_text(text: str) -> str:
-    """`text` in lower case, offsets kept, without quotations, code and markup.
-
     Quotations and inline code become `BLANK`s, which may still be the object of a
-    statement; quoted lines, code blocks and marked-up blocks become line breaks.
+    statement; quoted lines, code blocks, marked-up blocks and what a message hands
+    over ("Translate this: …") become line breaks.
     """
     code = code_spans(text)
     blocks = [span for span in code if "\n" in text[span[0] : span[1]]]
@@ -113,7 +91,10 @@ def own_text(text: str) -> str:
     plain = cover(text, blocks, "\n")
     plain = cover(plain, [*inline, *quotation_spans(cover(plain, inline, BLANK))], BLANK)
     # "İ" is the one letter that grows when lowered.
-    return plain.replace("’", "'").replace("\u02bc", "'").replace("İ", "I").lower()
+    plain = plain.replace("’", "'").replace("\u02bc", "'").replace("İ", "I").lower()
+    if mail := _MAIL_HEAD.search(plain):
+        plain = cover(plain, [(mail.start(), len(plain))], "\n")
+    return cover(plain, _handed_over(plain), "\n")
 
 
 def _handed_over(plain: str) -> Iterator[tuple[int, int]]:
@@ -122,16 +103,13 @@ def _handed_over(plain: str) -> Iterator[tuple[int, int]]:
     for colon in re.finditer(r":(?=\s)|：", plain):
         begin = max(0, colon.start() - 200)
         head = re.split(r"[\n.!?]", plain[begin : colon.start()])[-1]
-        if not _HANDED_OVER.search(head):
+        if not S.handed_over.search(head):
             continue
-        line_end = plain.find("\n", colon.end())
-        if line_end >= 0 and not plain[colon.end() : line_end].strip():
+        line_end, end = plain.find("\n", colon.end()), plain.find("\n\n", colon.end())
+        if end < 0 or not plain[colon.end() : line_end].strip():
             yield colon.end(), len(plain)
             return
-        end = plain.find("\n\n", colon.end())
-        yield colon.end(), len(plain) if end < 0 else end
-        if end < 0:
-            return
+        yield colon.end(), end
 
 
 def clauses(text: str) -> tuple[Clause, ...]:
@@ -142,12 +120,12 @@ def clauses(text: str) -> tuple[Clause, ...]:
     handed_from = colon.end() if colon else len(plain)
     for start, end, stop in split(plain):
         first = plain[start : start + 40]
-        asks = ("?" in stop or "？" in stop) and not _assured().search(plain, start, end)
+        asks = ("?" in stop or "？" in stop) and not S.assured.search(plain, start, end)
         cuts = [*_cuts(plain, start, end), end]
         for cut in zip([start, *cuts], cuts, strict=False):
             begin, until = _trimmed(plain, *cut)
             if begin < until and len(found) < MOST_CLAUSES:
-                if cut[0] > start and found and _tails().fullmatch(plain, begin, until):
+                if cut[0] > start and found and S.tails.fullmatch(plain, begin, until):
                     begin = found.pop().start  # "British spelling, always"
                 words = " ".join(plain[begin:until].split())[:LONGEST_CLAUSE]
                 is_last = cut[1] == end
@@ -160,102 +138,44 @@ def split(plain: str) -> Iterator[tuple[int, int, str]]:
     """Sentences as start, end and what ended them; not abbreviations or wrapped lines."""
     start = 0
     for match in _END.finditer(plain):
-        if match[0] == "." and _ABBREVIATED.search(
-            plain, max(start, match.start() - 8), match.start()
-        ):
+        at, end, stop = match.start(), match.end(), match[0]
+        if stop == "." and S.abbreviated.search(plain, max(start, at - 8), at):
             continue
-        if (
-            match[0] == "\n"
-            and match.start() - start > 50
-            and plain[match.end() : match.end() + 1].isalpha()
-        ):
+        if stop == "\n" and at - start > 50 and plain[end : end + 1].isalpha():
             continue  # only wraps a long line of prose
-        yield start, match.start(), match[0]
-        start = match.end()
+        yield start, at, stop
+        start = end
     yield start, len(plain), ""
 
 
 def _cuts(plain: str, start: int, end: int) -> Iterator[int]:
     """Where a sentence is cut into clauses; a condition keeps its consequence."""
     seen = start
-    for match in _boundary().finditer(plain, start, end):
+    for match in S.boundary.finditer(plain, start, end):
         if match.start() - seen < 3:
             continue
         before = plain[seen : match.start()].strip()
-        if re.match(
-            r"(?:and |so |but )?(?:when|whenever|if|(?:each|every|any) time|wenn|jedes mal|si|quand"
-            r"|chaque fois|se|quando|ogni volta|cuando|cada vez|toda vez)\b",
-            before,
-        ) and (match[0].startswith(",") or "," not in before):
-            if match[0].startswith(","):
-                seen = seen if len(before.split()) < 12 else match.start()
+        length, comma = len(before.split()), match[0].startswith(",")
+        if S.condition.match(before) and (comma or "," not in before):
+            seen = match.start() if comma and length >= 12 else seen
             continue
-        if (
-            not match[0].startswith((",", ";", ":", "，", "(", ")", " -", " –", " —"))
-            and len(before.split()) < 2
-            and not _WIDE.search(before)
-        ):
-            continue
-        yield match.start()
-        seen = match.end()
+        cuts = match[0].startswith((",", ";", ":", "，", "(", ")", " -", " –", " —"))
+        if cuts or length >= 2 or _WIDE.search(before):
+            yield match.start()
+            seen = match.end()
 
 
 def _trimmed(plain: str, start: int, end: int) -> tuple[int, int]:
-    bullet = _BULLET.match(plain, start, end)
-    while bullet and bullet.end() < end:
+    while (bullet := _BULLET.match(plain, start, end)) and bullet.end() < end:
         start = bullet.end()
-        bullet = _BULLET.match(plain, start, end)
-    while start < end and plain[start] in " \t\n,;:：()-–—，、.!?":
-        start += 1
-    while start < end and plain[end - 1] in " \t\n,;:：(-–—，、":
-        end -= 1
-    return start, end
+    start = end - len(plain[start:end].lstrip(" \t\n,;:：()-–—，、.!?"))
+    return start, start + len(plain[start:end].rstrip(" \t\n,;:：(-–—，、"))
 
 
 # -- features ---------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def word_lists() -> dict[str, Any]:
-    """The words that clauses, features and slots are told by, in eight languages."""
-    loaded: dict[str, Any] = read_json("statements.json")
-    return loaded
-
-
-@lru_cache(maxsize=1)
-def _boundary() -> re.Pattern[str]:
-    starts = "|".join(word_lists()["starts"])
-    joined = "|".join(word_lists()["joined"])
-    being = "is|are|was|isn't|isnt|ist|sind|es|est|sont|é|è|wäre"
-    added = "esp|especially|particularly|mostly|mainly|like|such|etc|max|not"
-    return re.compile(
-        rf",(?= (?!(?:{added})\b)(?:[^\s,]+ ){{3}}[^\s,])"  # ", feels way better than before"
-        r"|[;:](?=\s)|：| (?=(?:lol|haha|jaja|mdr|rsrs)\b)|[()]| [-–—]+ |，"
-        r"|(?<=[でてがしらば])、|(?<=(?:けど|ので|から|たら))、"
-        rf"|,(?= (?:{starts})(?![\w'])| ¿| \w+ing\b| j'"
-        rf"| [\w-]+ (?:{being})\b)"  # ", jest is banned"
-        r"|(?<=please),|(?<=pls),|(?<=bitte),|(?<=stp),|(?<=favor),|,(?=(?:i|im|so|but)\b)"
-        rf"| (?=(?:{joined})(?![\w-]))"
-    )
-
-
-@lru_cache(maxsize=1)
-def _tails() -> re.Pattern[str]:
-    """What is said of the clause before it: "always", "not npm"."""
-    return re.compile(word_lists()["tails"])
-
-
-@lru_cache(maxsize=1)
-def _assured() -> re.Pattern[str]:
-    """What ends a statement that only sounds like a question: "no nuts for me, ok?"."""
-    return re.compile(rf", (?:{word_lists()['assured']})\Z")
-
-
-@lru_cache(maxsize=1)
-def _marks() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((name, any_of(words)) for name, words in word_lists()["marks"].items())
-
-
+@cache
 def any_of(words: str) -> re.Pattern[str]:
     """A pattern of whole words; those of East Asian scripts, which have no spaces, anywhere."""
     letter = r"[a-zà-ÿ0-9_'’]"
@@ -263,14 +183,20 @@ def any_of(words: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!{letter})(?:{words})(?!{letter})|(?:{wide})")
 
 
+def listed(name: str) -> re.Pattern[str]:
+    """The words of a list of the data file: "now" is of `changed`."""
+    return any_of(S.told[name])
+
+
+@cache
+def marks() -> dict[str, re.Pattern[str]]:
+    """The words that clauses are marked by: "always" is `lasting`."""
+    return {name: any_of(words) for name, words in S.told["marks"].items()}
+
+
 def orders(sentence: str) -> bool:
     """Whether a sentence begins by giving a task: "Write …", "please explain …"."""
-    return dict(_marks())["task"].match(sentence.lower().removeprefix("please ")) is not None
-
-
-def marked(name: str, words: str) -> bool:
-    """Whether `words` hold one of the marks of that name: "always" is `lasting`."""
-    return dict(_marks())[name].search(words) is not None
+    return marks()["task"].match(sentence.lower().removeprefix("please ")) is not None
 
 
 _LEADING = frozenset({"task", "if", "once", "kin", "fiction"})
@@ -280,11 +206,9 @@ _BEFORE = frozenset({"once", "if", "kin", "task", "else", "ended", "another"})
 
 def plain_features(message: Sequence[Clause]) -> list[list[float]]:
     """A few things about each clause and its place that letters do not tell."""
-    marks, length = _marks(), message[-1].end
+    length = message[-1].end
     held = [_held(clause.words) for clause in message]
-    lead = held[0]
-    if len(message) > 1:
-        lead = _held(" ".join(clause.words for clause in message[:3]))
+    lead = _held(" ".join(one.words for one in message[:3])) if len(message) > 1 else held[0]
     rows = []
     ordered = [at for at, clause in enumerate(message) if orders(clause.words)]
     asked = [at for at, clause in enumerate(message) if clause.asks]
@@ -292,10 +216,10 @@ def plain_features(message: Sequence[Clause]) -> list[list[float]]:
         words, at = clause.words, clause.at
         count = max(1, len(_WORD.findall(words)))
         rows.append([
-            *[float(name in found) for name, _ in marks],
-            *[float(name in found and bool(mark.match(words))) for name, mark in marks],
-            *[float(name in lead) for name, _ in marks if name in _LEADING],
-            *[float(name in before) for name, _ in marks if name in _BEFORE],
+            *[float(name in found) for name in marks()],
+            *[float(name in found and bool(mark.match(words))) for name, mark in marks().items()],
+            *[float(name in lead) for name in marks() if name in _LEADING],
+            *[float(name in before) for name in marks() if name in _BEFORE],
             float(clause.asks), float(clause.at == 0), float(clause.at == len(message) - 1),
             float(BLANK in words), float(bool(_WIDE.search(words))),
             min(count, 30) / 10, float(count <= 2), float(count > 18),
@@ -320,7 +244,7 @@ def context_of(message: Sequence[Clause]) -> str:
 
 def _held(words: str) -> frozenset[str]:
     """The names of the marks that `words` hold."""
-    return frozenset([name for name, mark in _marks() if mark.search(words)])
+    return frozenset([name for name, mark in marks().items() if mark.search(words)])
 
 
 def buckets(words: str) -> list[int]:
@@ -359,13 +283,8 @@ class Told:
 
     def among(self, kinds: Sequence[Kind]) -> Told:
         """The same clause if it is one of `kinds`."""
-        return Told(
-            self.clause,
-            tuple(
-                chance if kind in kinds else 0.0
-                for kind, chance in zip(KINDS, self.chances, strict=True)
-            ),
-        )
+        chances = zip(KINDS, self.chances, strict=True)
+        return Told(self.clause, tuple(one if kind in kinds else 0.0 for kind, one in chances))
 
     def chance(self, *kinds: Kind) -> float:
         return sum(self.chances[KINDS.index(kind)] for kind in kinds)
@@ -386,42 +305,40 @@ def tell(message: Sequence[Clause], embed: Embed | None = None) -> tuple[Told, .
     """How likely each kind is for each clause of a message; with vectors where it may matter."""
     if not message:
         return ()
-    rows = [*zip([buckets(one.words) for one in message], plain_features(message), strict=True)]
-    told = [_by_letters(hashed, plain) for hashed, plain in rows]
-    if embed is None:
-        return tuple(Told(clause, tuple(one)) for clause, one in zip(message, told, strict=True))
+    import numpy as np
+
+    rest = np.asarray(plain_features(message), dtype=np.float32) * PLAIN_SCALE
+    told = [_by_letters(buckets(one.words), rest[one.at]) for one in message]
     mattering = sorted(
         (at for at, one in enumerate(told) if 1 - one[-1] > WORTH_A_VECTOR),
         key=lambda at: told[at][-1],
     )[:MOST_VECTORS]
     context = context_of(message)
     texts = [message[at].words.replace(BLANK, "") or " " for at in mattering]
-    vectors = embed([*texts, *([context] if context and texts else [])])
+    vectors = embed([*texts, *([context] if context and texts else [])]) if embed else None
     if vectors is not None:
         around = vectors[-1] if len(vectors) > len(texts) else None
         for at, vector in zip(mattering, vectors, strict=False):
-            seen = _by_vector(rows[at][1], vector, around)
+            seen = _by_vector(rest[at], vector, around)
             told[at] = [(one + other) / 2 for one, other in zip(told[at], seen, strict=True)]
     return tuple(Told(clause, tuple(one)) for clause, one in zip(message, told, strict=True))
 
 
-def _by_letters(hashed: list[int], plain: list[float]) -> list[float]:
+def _by_letters(hashed: list[int], rest: NDArray[np.float32]) -> list[float]:
     import numpy as np
 
     stored = _weights()
     summed = stored["letters_grams"][:, hashed].sum(axis=1, dtype=np.int64)
     score = stored["letters_scale"] * summed / max(1, len(hashed)) ** 0.5 + stored["letters_bias"]
-    rest = np.asarray(plain, dtype=np.float32) * PLAIN_SCALE
     return _chances(score + stored["letters_rest"] @ rest)
 
 
 def _by_vector(
-    plain: list[float], vector: NDArray[np.float32], around: NDArray[np.float32] | None
+    rest: NDArray[np.float32], vector: NDArray[np.float32], around: NDArray[np.float32] | None
 ) -> list[float]:
     import numpy as np
 
     stored = _weights()
-    rest = np.asarray(plain, dtype=np.float32) * PLAIN_SCALE
     beside = np.zeros_like(vector) if around is None else around
     both = np.concatenate([vector, beside]).astype(np.float32)
     seen = np.concatenate([rest, both * VECTOR_SCALE])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import agentmem
 from agentmem.base.types import Message
-from agentmem.living.preferences import KnownPreference, merge_preferences, subject_key
+from agentmem.living.preferences import plan_preferences, subject_key
 from agentmem.testing import HashEmbedder, ManualClock
 from agentmem.text.detect import (
     DetectedPreference,
@@ -210,23 +210,21 @@ def test_no_one_else_can_plant_a_preference(
     among = heard([*before, turn, *after])
     assert among == alone
     assert len(alone) == 1
-    known = [KnownPreference(id="1", key=subject_key(alone[0]), content=alone[0].content)]
-    plan = merge_preferences(known, heard([*before, *after]))
-    assert (plan.add, plan.replace) == ((), ())
+    known = {subject_key(alone[0]): [("1", alone[0].content)]}
+    assert plan_preferences(known, heard([*before, *after])) == []
 
 
-def known_after(
-    known: list[KnownPreference], said: Sequence[DetectedPreference]
-) -> list[KnownPreference]:
+Known = dict[str, list[tuple[str, str]]]
+
+
+def known_after(known: Known, said: Sequence[DetectedPreference]) -> Known:
     """The stored preferences once the plan for `said` is carried out."""
-    plan = merge_preferences(known, said)
-    gone = {old for replacement in plan.replace for old in replacement.old_ids}
-    fresh = [*plan.add, *(replacement.new for replacement in plan.replace)]
-    kept = [k for k in known if k.id not in gone]
-    return kept + [
-        KnownPreference(id=f"{len(known)}.{n}", key=subject_key(p), content=p.content)
-        for n, p in enumerate(fresh)
-    ]
+    plan = plan_preferences(known, said)
+    gone = {old_id for _, old_ids in plan for old_id in old_ids}
+    kept = {key: [one for one in stored if one[0] not in gone] for key, stored in known.items()}
+    for number, (new, _) in enumerate(plan):
+        kept.setdefault(subject_key(new), []).append((f"{len(known)}.{number}", new.content))
+    return kept
 
 
 @given(st.lists(statements(), max_size=6), st.lists(statements(), max_size=6))
@@ -237,15 +235,13 @@ def test_merging_keeps_one_statement_a_subject(
     said = [detect_preferences(s[0]) for s in (*first, *second)]
     flat = [p for found in said for p in found]
     early, late = flat[: len(first)], flat[len(first) :]
-    known = known_after(known_after([], early), late)
-    assert len({k.key for k in known}) == len(known)
+    known = known_after(known_after({}, early), late)
     newest = {subject_key(p): p.content for p in flat}
-    assert {k.key for k in known} == set(newest)
-    for k in known:
-        assert k.content.casefold() == newest[k.key].casefold()
+    assert set(known) == set(newest)
+    for key, stored in known.items():
+        assert [content.casefold() for _, content in stored] == [newest[key].casefold()]
     final = {key: next(p for p in reversed(flat) if subject_key(p) == key) for key in newest}
-    again = merge_preferences(known, list(final.values()))
-    assert (again.add, again.replace) == ((), ())
+    assert plan_preferences(known, list(final.values())) == []
 
 
 TAKEN_BACK = (

@@ -156,7 +156,7 @@ def test_a_correction_says_what_the_newest_statement_should_have_said(
 ) -> None:
     found = correction(text, newest)
     assert found is not None
-    assert found.content == right
+    assert found[0] == right
 
 
 @pytest.mark.parametrize(

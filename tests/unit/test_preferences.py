@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentmem.base.errors import InvalidInput, InvalidMessage, InvalidText
-from agentmem.living.preferences import KnownPreference, merge_preferences, subject_key
+from agentmem.living.preferences import plan_preferences, subject_key
 from agentmem.text.detect import DetectedPreference, detect_preferences, hear, hear_messages
 
 STATED = [
@@ -393,16 +393,10 @@ def test_statements_about_different_things_stand_side_by_side(one: str, other: s
 
 
 def test_merging() -> None:
-    existing = [
-        KnownPreference(id="1", key="name", content="Call me Bob"),
-        KnownPreference(id="2", key="about: jazz", content="I like jazz"),
-    ]
+    existing = {"name": [("1", "Call me Bob")], "about: jazz": [("2", "I like jazz")]}
     said = detect_preferences("I like jazz! I like figs. Call me Rob. No, call me Ron.")
-    plan = merge_preferences(existing, said)
-    assert [new.content for new in plan.add] == ["I like figs"]
-    assert [(r.old_ids, r.new.subject) for r in plan.replace] == [(("1",), "Ron")]
-    assert plan.repeated == ("2",)
-    assert [old.subject for old in plan.overtaken] == ["Rob"]
+    plan = [(new.subject, old_ids) for new, old_ids in plan_preferences(existing, said)]
+    assert plan == [("figs", ()), ("Ron", ("1",))]
 
 
 def test_only_the_users_own_text_parts_are_read() -> None:

@@ -13,7 +13,7 @@ ENCODER = UseEmbedder()
 
 def ended(message: str, *standing: str) -> set[str]:
     embed = ENCODER.embed_documents
-    return {standing[one.at] for one in ending(hear(message, embed).told, standing, embed)}
+    return {standing[at] for at, _ in ending(hear(message, embed).told, standing, embed)}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_each_statement_is_ended_by_one_clause() -> None:
     embed = ENCODER.embed_documents
     told = hear("we finally moved!! Ghent now", embed).told
     found = ending(told, ["We're in Leeds", "I'm a plumber"], embed)
-    assert [one.at for one in found] == [0]
+    assert [at for at, _ in found] == [0]
 
 
 def test_nothing_is_ended_without_vectors() -> None:
