@@ -511,7 +511,8 @@ def served_text(memory: Memory) -> str:
     """
     if cognitive_type(memory.kind) != "episodic" or memory.kind in WHOLE_KINDS:
         return memory.text
-    return memory.at_level("compressed")
+    short = memory.summary if memory.compressed is None else memory.compressed
+    return memory.text if short is None else short
 
 
 # ----------------------------------------------------------------------------

@@ -170,7 +170,7 @@ def fingerprints(shown: ContextBlock | Iterable[str]) -> frozenset[bytes]:
         )
     found: set[bytes] = set()
     for text in (shown,) if isinstance(shown, str) else shown:
-        words = [word.casefold() for word in _WORD.findall(see(text).text)]
+        words = list(map(str.casefold, _WORD.findall(see(text).text)))
         found.update(_row_hashes(words) or _whole_hash(words))
     return frozenset(found)
 
