@@ -152,8 +152,10 @@ class Memory:
         require_choice(self.visibility, _VISIBILITIES, "visibility")
         require_choice(self.origin, _ORIGINS, "origin")
         require_unit(self.importance, "importance")
-        for name in ("created_at", "valid_from", "valid_to", "deleted_at"):
-            require_instant(getattr(self, name), name)
+        require_instant(self.created_at, "created_at")
+        require_instant(self.valid_from, "valid_from")
+        require_instant(self.valid_to, "valid_to")
+        require_instant(self.deleted_at, "deleted_at")
         if self.visibility == "project" and self.scope.project_id is None:
             raise InvalidScope(
                 "project_id", None, "is missing", remedy="A project memory names its project."

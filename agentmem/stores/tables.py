@@ -15,6 +15,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -207,11 +208,12 @@ _FIELDS = tuple(
     {"place": "position", "index_text": "index"}.get(name, name) for name in MEMORIES.columns[4:]
 )
 """What the columns from `place` on are called in a memory."""
+_values_of = attrgetter(*_FIELDS)
 
 
 def memory_values(memory: Memory) -> Row:
     """The columns of a memory from `place` on; the row, id, owner and strand stand before."""
-    values = {name: getattr(memory, name) for name in _FIELDS}
+    values = dict(zip(_FIELDS, _values_of(memory), strict=True))
     for name in INSTANT_FIELDS:
         if values[name] is not None:
             values[name] = to_microseconds(values[name], name)
