@@ -7,19 +7,18 @@ what answers is our server, our transport and our error handling.
 from __future__ import annotations
 
 import json
-import threading
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
 from mcp import types
 from mcp.server.lowlevel import Server
 from starlette.applications import Starlette
 from starlette.routing import Route
 
 from agentmem.server.mcp import HttpDoor
+from tests.servers.serving import Serving
 
 PNG = b64encode(
     bytes.fromhex(
@@ -178,14 +177,5 @@ def with_fixtures(server: Server[Any]) -> Server[Any]:
 def over_http(server: Server[Any]) -> Iterator[str]:
     """`server` at an address of this machine, for as long as the block lasts."""
     app = Starlette(routes=[Route("/mcp", endpoint=HttpDoor(server))])
-    running = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    sockets = [running.config.bind_socket()]
-    thread = threading.Thread(target=running.run, kwargs={"sockets": sockets}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}/mcp"
-    finally:
-        running.should_exit = True
-        thread.join(10)
-        for one in sockets:
-            one.close()
+    with Serving(app) as running:
+        yield f"{running.url}/mcp"
