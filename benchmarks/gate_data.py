@@ -168,7 +168,7 @@ class Asker:
 
     def ask(self, text: str, user_id: str, **about: Any) -> Example | None:
         request = Request(query=text, selection=Selection(reader=Scope(user_id=user_id)), top_k=50)
-        retriever = self._memory._retriever
+        retriever = self._memory.retriever
         self._memory.index.catch_up()
         found = retriever.find(request, [])
         if found is None:

@@ -254,7 +254,7 @@ def simulate_year(arguments: argparse.Namespace, *, cooling: bool) -> dict[str, 
         for month in range(1, 13):
             made = made_up(monthly, seed=month)
             put(memory, made, clock.now(), 30)
-            new = memory.recent(monthly)
+            new = memory.get_all(limit=monthly)
             used = [one.id for one in chance.sample(new, max(1, len(new) // 20))]
             memory.store.record_usage(Scope(), used, at=clock.now(), retrieved=1, cited=1)
             cooled = memory.living.consolidate(settings=settings).cooled

@@ -29,7 +29,7 @@ def main() -> None:
     query = " ".join(sys.argv[1:])
     web: Any = None if query else canned_search
     with agentmem.open(":memory:") as memory:
-        memory.add_text("My grandfather saw Halley's comet in 1910.")
+        memory.add("My grandfather saw Halley's comet in 1910.")
         result = enhanced_search_sync(
             query or "When was Halley's comet last seen?", memory=memory, web=web
         )

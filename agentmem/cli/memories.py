@@ -78,7 +78,7 @@ def add(
         raise InvalidInput("text", said, "is empty", remedy="Say what is to be remembered.")
     fields = read_metadata(metadata)
     with at.memory() as memory:
-        added = memory.add_text(said, kind=kind, metadata=fields, **how, **at.whose)
+        added = memory.add(said, kind=kind, metadata=fields, **how, **at.whose)
     at.show(
         {"results": added["results"], "degradations": list(added.degradations)},
         [f"{'Added' if x.event == 'ADD' else 'Already there'}: {x.id}" for x in added.items],
@@ -167,7 +167,7 @@ def users(at: CommandRun) -> None:
     For example: agentmem users
     """
     with at.memory() as memory:
-        found = memory.users()
+        found = memory.upkeep.users()
     columns = (Column(name="Memories", right=True), Column(name="User", least=10))
     rows = [
         (f"{count:,}", "(no name)" if name is None else one_line(name))
@@ -310,7 +310,7 @@ def missing(at: CommandRun, memory: MemoryManager, kinds: Sequence[str] = ()) ->
         if there and kind not in (*there, *KINDS):
             near = did_you_mean(kind, {*there, *KINDS}) or f" There are: {', '.join(there)}."
             return f" of the kind {one_line(kind)}. {one_line(near)}"
-    others = sum(memory.users().values())
+    others = sum(memory.upkeep.users().values())
     if not others or memory.get_all(limit=1, **at.whose):
         return "."
     are = "memory here is" if others == 1 else "memories here are"

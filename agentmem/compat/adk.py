@@ -189,7 +189,7 @@ class MemoryService(BaseMemoryService):
             text = _text(entry.content)
             if text:
                 await asyncio.to_thread(
-                    self._memory.add_text,
+                    self._memory.add,
                     text,
                     metadata={**(entry.custom_metadata or {}), **(custom_metadata or {})},
                     user_id=user_id,

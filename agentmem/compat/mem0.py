@@ -167,7 +167,7 @@ class Memory:
 
     def reset(self) -> None:
         """Erase every private memory of everybody in this store."""
-        for user in self._memory.users():
+        for user in self._memory.upkeep.users():
             self._memory.erase_all(user_id=user)
 
     def close(self) -> None:

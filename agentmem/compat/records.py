@@ -61,7 +61,7 @@ class Records:
             self.memory.update(old.id, text, metadata=marks, **self.whose)
         else:  # an id of its own, for two keys may say the same
             own = self.memory.ids.new()
-            self.memory.add_text(text, kind=self.kind, id=own, metadata=marks, **self.whose)
+            self.memory.add(text, kind=self.kind, id=own, metadata=marks, **self.whose)
         return key
 
     def get(self, key: str) -> Memory | None:

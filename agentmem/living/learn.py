@@ -53,6 +53,7 @@ from agentmem.living.plans import key_of, start_of
 from agentmem.living.settle import already_said, held_at, in_order, insert_fact
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import Maker, from_messages, prepare_all
+from agentmem.search.parts import judge_later
 from agentmem.stores.journal import Relation, Revision
 from agentmem.stores.values import LEARNED_FROM, Link
 from agentmem.text.messages import text_of
@@ -593,7 +594,7 @@ class Learner:
             take_back(self._memory, scope, heard)
             raise
         if learned.journal_id:
-            self._memory.judge_later(scope)
+            judge_later(self._memory, scope)
         return learned
 
     def _listen(self, scope: Scope, said: Sequence[Said]) -> tuple[str, ...]:

@@ -422,7 +422,7 @@ class Settler:
         request = Request(
             query=stated_text(one), selection=selection, top_k=CANDIDATES + 1, threshold=0.0
         )
-        hits = self._memory.find(request)
+        hits = self._memory.retriever.search(request)
         found = [(hit.memory, hit.score) for hit in hits if self._states(hit.memory)]
         key = key_of(one)
         if key:

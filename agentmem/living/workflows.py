@@ -278,7 +278,7 @@ class Workflows:
             ):
                 self._memory.update(memory.id, fields.text, metadata=metadata, **whose)
                 return memory.id
-        added = self._memory.add_text(fields.text, kind="workflow", metadata=metadata, **whose)
+        added = self._memory.add(fields.text, kind="workflow", metadata=metadata, **whose)
         return added.ids[0]
 
     def _link(self, workflow_id: str, payload: Mapping[str, Any], scope: Scope) -> None:

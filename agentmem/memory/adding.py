@@ -44,6 +44,7 @@ from agentmem.search.intake import (
     scope_of,
 )
 from agentmem.search.local import LocalSearch
+from agentmem.search.parts import judge_later
 from agentmem.search.protocol import Search
 from agentmem.search.results import Added, AddResult
 from agentmem.search.retriever import Reranker, Retriever
@@ -66,7 +67,7 @@ Addable: TypeAlias = "str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Do
 class AddOptions(Whose, total=False):
     """What `add` may be told; which of it goes with what is added, its own call says."""
 
-    id: str
+    id: str | None
     kind: str
     title: str
     url: str
@@ -105,7 +106,7 @@ class Keeper:
         self.early_pages = Early(lambda: cast("MemoryManager", self).runtime.indexer.enqueue_page)
         self.clock = clock or SystemClock()
         self.ids = Ids(self.clock)
-        self._retriever = Retriever(store, self.index, self.embedding, rerank=rerank)
+        self.retriever = Retriever(store, self.index, self.embedding, rerank=rerank)
 
     def __repr__(self) -> str:
         where = ":memory:" if self.path is None else str(self.path)
@@ -132,16 +133,7 @@ class Keeper:
     def _judge_later(self, memories: Sequence[Memory]) -> None:
         """Have new memories compared with what they may contradict."""
         for scope in {one.scope for one in memories if may_state(one)}:
-            self.judge_later(scope)
-
-    def judge_later(self, scope: Scope) -> None:
-        """Have what is new of this owner compared with what it may contradict, in the background.
-
-        Nothing is done when the settings say so; asking twice is asking once.
-        """
-        if self.settings.judge_new and not self._closed:
-            worker = cast("MemoryManager", self).worker
-            worker.submit("judge", {}, scope=scope, key="judge")
+            judge_later(cast("MemoryManager", self), scope)
 
     def _forget(self) -> None:
         self.index.forget()
@@ -166,12 +158,20 @@ class Keeper:
         return self.path.name if self.path is not None else "memory"
 
     def add(self, data: Addable, **said: Unpack[AddOptions]) -> AddResult:
-        """Remember a text, messages, a document or a record; see the call for each."""
+        """Remember a text, messages, a document, or a `Fact`, `Episode`, `Pattern` or `Workflow`.
+
+        One text is one memory, and the same again adds nothing. What a private fact
+        in the first person says about its user reaches the profile (P45). With an
+        `id` of your own only the same text under that id is the same; another text
+        under it raises `DuplicateRecord`. Messages and documents are added as by
+        `add_messages` and `add_document`. `from_memory` (in `agentmem.living.facts`)
+        reads a record back.
+        """
         options: dict[str, Any] = {**said}
         if isinstance(data, Document):
             return self.add_document(data, **options)
         if isinstance(data, str):
-            return self.add_text(data, **options)
+            return self._add_text(data, **options)
         if isinstance(data, Mapping):
             return self.add_messages([data], **options)
         if isinstance(data, Sequence) and not isinstance(data, str | bytes):
@@ -179,11 +179,11 @@ class Keeper:
         from agentmem.living.facts import Record
 
         if isinstance(data, Record):
-            return self.add_record(data, **options)
+            return self._add_record(data, **options)
         remedy = "Pass a str, messages, a Document, or a Fact, Episode, Pattern or Workflow."
         raise InvalidInput("data", data, "is nothing to remember", remedy=remedy)
 
-    def add_text(
+    def _add_text(
         self,
         text: str,
         *,
@@ -194,12 +194,6 @@ class Keeper:
         id: str | None = None,  # noqa: A002 - the field's own name
         **whose: Unpack[Whose],
     ) -> AddResult:
-        """Remember one text as one memory; the same text again adds nothing.
-
-        What a private fact in the first person says about its user reaches the profile (P45).
-        With an `id` of your own only the same text under that id is the same;
-        another text under it raises `DuplicateRecord`.
-        """
         maker = self._maker(whose, visibility, metadata)
         memory = from_text(
             maker,
@@ -218,7 +212,7 @@ class Keeper:
             self._listen([memory], maker.scope)
         return result
 
-    def add_record(
+    def _add_record(
         self,
         record: Record,
         *,
@@ -227,15 +221,8 @@ class Keeper:
         importance: float = 0.5,
         **whose: Unpack[Whose],
     ) -> AddResult:
-        """Remember a `Fact`, `Episode`, `Pattern` or `Workflow`; the same again adds nothing.
+        from agentmem.living.facts import to_memory_fields
 
-        `from_memory` (in `agentmem.living.facts`) reads it back.
-        """
-        from agentmem.living.facts import Record, to_memory_fields
-
-        if not isinstance(record, Record):
-            remedy = "Pass a Fact, Episode, Pattern or Workflow."
-            raise InvalidInput("record", record, "is no record", remedy=remedy)
         fields = to_memory_fields(record)
         if not fields.title.strip():
             remedy = "Give its key, title or trigger."
@@ -286,48 +273,34 @@ class Keeper:
 
     def add_document(
         self,
-        document: Document | str,
+        document: Document | str | Sequence[str],
         *,
         url: str = "",
         title: str = "",
         created_at: Instant = None,
+        vectors: Vectors | None = None,
         visibility: Visibility = "private",
         metadata: Mapping[str, Any] = EMPTY,
         **whose: Unpack[Whose],
     ) -> AddResult:
         """Remember a page in chunks. The same url with other content replaces the page (P6).
 
-        `created_at` is when the page was got, if that was before now.
+        Texts that are cut already stay as they are, and may bring vectors of the
+        memory's embedder. `created_at` is when the page was got, if that was before now.
         """
-        if not isinstance(document, Document):
-            document = Document(text=document, url=url, title=title)
         maker = self._maker(whose, visibility, metadata)
         maker = replace(maker, now=instant(created_at, "created_at") or maker.now)
-        memories = from_document(
-            maker,
-            document,
-            target_tokens=self.settings.chunk_tokens,
-            limit_tokens=self.settings.chunk_limit_tokens,
-        )
-        digest = content_hash(f"{document.title}\n\n{document.text}")
-        return self._replace(maker, memories, digest, title=document.title)
-
-    def add_chunks(
-        self,
-        chunks: Sequence[str],
-        *,
-        url: str,
-        title: str = "",
-        vectors: Vectors | None = None,
-        visibility: Visibility = "private",
-        metadata: Mapping[str, Any] = EMPTY,
-        **whose: Unpack[Whose],
-    ) -> AddResult:
-        """Remember texts already cut, with vectors of the memory's embedder if there are any."""
-        maker = self._maker(whose, visibility, metadata)
-        chunks = require_items(chunks, "chunks", "texts")
-        memories = from_chunks(maker, chunks, url=url, title=title)
-        digest = content_hash("\n\n".join([title, *chunks]))
+        if isinstance(document, str | bytes):
+            document = Document(text=document, url=url, title=title)
+        if isinstance(document, Document):
+            title = document.title
+            digest = content_hash(f"{title}\n\n{document.text}")
+            cut = (self.settings.chunk_tokens, self.settings.chunk_limit_tokens)
+            memories = from_document(maker, document, target_tokens=cut[0], limit_tokens=cut[1])
+        else:
+            chunks = require_items(document, "chunks", "texts")
+            digest = content_hash("\n\n".join([title, *chunks]))
+            memories = from_chunks(maker, chunks, url=url, title=title)
         return self._replace(maker, memories, digest, title=title, vectors=vectors)
 
     def _maker(

@@ -47,6 +47,7 @@ class AsyncUpkeep(Awaitable[MemoryUpkeep]):
     """`memory.upkeep`, awaited."""
 
     get_stats = awaited(MemoryUpkeep.get_stats)
+    users = awaited(MemoryUpkeep.users)
     verify = awaited(MemoryUpkeep.verify)
     sync = awaited(MemoryUpkeep.sync)
     backup = awaited(MemoryUpkeep.backup)
@@ -130,17 +131,12 @@ class AsyncMemoryManager(Awaitable[MemoryManager]):
         return await asyncio.to_thread(call, *args, **kwargs)
 
     add = awaited(MemoryManager.add)
-    add_text = awaited(MemoryManager.add_text)
-    add_record = awaited(MemoryManager.add_record)
     add_messages = awaited(MemoryManager.add_messages)
     add_document = awaited(MemoryManager.add_document)
-    add_chunks = awaited(MemoryManager.add_chunks)
     search = awaited(MemoryManager.search)
     get = awaited(MemoryManager.get)
     get_all = awaited(MemoryManager.get_all)
-    recent = awaited(MemoryManager.recent)
     history = awaited(MemoryManager.history)
-    users = awaited(MemoryManager.users)
     update = awaited(MemoryManager.update)
     supersede = awaited(MemoryManager.supersede)
     delete = awaited(MemoryManager.delete)

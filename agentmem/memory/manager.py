@@ -123,7 +123,7 @@ class MemoryManager(Keeper):
             now=self.clock.now(),
         )
         with span("search_memory", query=query, store_id=self.telemetry_id) as told:
-            found = self._retriever.search(request)
+            found = self.retriever.search(request)
             shown = found if told.wants_records else ()
             told.found(
                 len(found),
@@ -151,10 +151,6 @@ class MemoryManager(Keeper):
         selection = replace(selection, superseded=superseded, forgotten=forgotten)
         return Memories(self.store.recent(selection, limit=require_count(limit, "limit")))
 
-    def recent(self, limit: int = 10, **whose: Unpack[Whose]) -> Memories:
-        """The newest memories of this reader."""
-        return self.get_all(limit=limit, **whose)
-
     def history(self, memory_id: str, **whose: Unpack[Whose]) -> tuple[Version, ...]:
         """What a memory said before each change, oldest first."""
         return self.store.history(scope_of(whose), require_text(memory_id, "memory_id"))
@@ -163,14 +159,6 @@ class MemoryManager(Keeper):
     def upkeep(self) -> MemoryUpkeep:
         """Look after the memory as a whole: check it, copy it, move it."""
         return MemoryUpkeep(self)
-
-    def users(self) -> Mapping[str | None, int]:
-        """How many memories each user has, most first, in the whole store.
-
-        `None` has those that were added without a user's name. It is for who
-        runs the store, as `get_stats` without a name is; no reader needs it.
-        """
-        return self.store.upkeep.users()
 
     @property
     def sources(self) -> Sources:
@@ -396,7 +384,3 @@ class MemoryManager(Keeper):
         if self._runtime is not None and not self._runtime.worker.flush(left()):
             return False
         return self.embedding.wait(left())
-
-    def find(self, request: Request) -> SearchResults:
-        """What a search finds that was put together already."""
-        return self._retriever.search(request)

@@ -368,6 +368,14 @@ class MemoryUpkeep(ManagerPart):
         """Write a consistent copy of the store while it is in use."""
         self._memory.store.upkeep.backup(Path(require_path(path)))
 
+    def users(self) -> Mapping[str | None, int]:
+        """How many memories each user has, most first, in the whole store.
+
+        `None` has those that were added without a user's name. It is for who
+        runs the store, as `get_stats` without a name is; no reader needs it.
+        """
+        return self._memory.store.upkeep.users()
+
     def vacuum(self) -> None:
         """Give unused space back."""
         self._memory.store.upkeep.vacuum()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agentmem.search.embedding import Embedding
     from agentmem.search.protocol import Search
     from agentmem.search.results import AddResult, Memories, SearchResults
-    from agentmem.search.retriever import Request
+    from agentmem.search.retriever import Retriever
     from agentmem.stores.base import Store
 
 M_co = TypeVar("M_co", covariant=True)
@@ -59,13 +59,8 @@ class Parts(Protocol):
     @property
     def telemetry_id(self) -> str: ...
 
-    def find(self, request: Request) -> SearchResults:
-        """What a search finds that was put together already."""
-        ...
-
-    def judge_later(self, scope: Scope) -> None:
-        """Have what is new of this owner compared with what it may contradict."""
-        ...
+    @property
+    def retriever(self) -> Retriever: ...
 
 
 class Calls(Parts, Protocol):
@@ -92,13 +87,13 @@ class Calls(Parts, Protocol):
         forgotten: bool = False,
         **whose: Unpack[Whose],
     ) -> Memories: ...
-    def add_text(
+    def add(
         self,
-        text: str,
+        data: str,
         *,
-        kind: str = "fact",
-        metadata: Mapping[str, Any] = EMPTY,
-        id: str | None = None,  # noqa: A002 - the field's own name
+        kind: str = ...,
+        metadata: Mapping[str, Any] = ...,
+        id: str | None = ...,  # noqa: A002 - the field's own name
         **whose: Unpack[Whose],
     ) -> AddResult: ...
     def add_messages(
@@ -139,6 +134,15 @@ def changes_of(memory: Parts, kind: str) -> Hashable:
     except Exception:  # noqa: BLE001 - whoever reads the store next says what is wrong with it
         mark = None
     return ("seq", memory.store.feed.seq()) if mark is None else mark
+
+
+def judge_later(memory: Parts, scope: Scope) -> None:
+    """Have what is new of this owner compared with what it may contradict, in the background.
+
+    Nothing is done when the settings say so; asking twice is asking once.
+    """
+    if memory.settings.judge_new:
+        memory.worker.submit("judge", {}, scope=scope, key="judge")
 
 
 def memory_of(given: Any, *, or_none: bool = False) -> Any:

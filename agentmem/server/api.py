@@ -162,14 +162,14 @@ def add(
         )  # fmt: skip
     common: Any = {"visibility": visibility, "metadata": metadata or {}, **asked.names}
     if text is not None:
-        return asked.memory.add_text(text, kind=kind, importance=importance, id=id, **common)
+        return asked.memory.add(text, kind=kind, importance=importance, id=id, **common)
     if messages is not None:
         return asked.memory.add_messages(
             messages, session=session, once=once, listen=listen, **common
         )
     if document is not None:
         return asked.memory.add_document(document, **common)
-    return asked.memory.add_chunks(chunks or [], url=url, title=title, **common)
+    return asked.memory.add_document(chunks or [], url=url, title=title, **common)
 
 
 def list_memories(
@@ -390,7 +390,9 @@ def _everybody(scope: Scope, grant: Grant) -> Scope | None:
 def users(asked: RequestScope) -> list[dict[str, Any]]:
     """Whose memories there are, and how many."""
     asked.grant.require_admin()
-    return [{"user_id": user, "memories": count} for user, count in asked.memory.users().items()]
+    return [
+        {"user_id": user, "memories": count} for user, count in asked.memory.upkeep.users().items()
+    ]
 
 
 def doctor(asked: RequestScope) -> DoctorReport:

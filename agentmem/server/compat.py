@@ -169,7 +169,7 @@ def entities(asked: RequestScope) -> Mapping[str, Any]:
     """Whose memories there are."""
     counts: dict[str | None, int]
     if asked.grant.admin:
-        counts = dict(asked.memory.users())
+        counts = dict(asked.memory.upkeep.users())
     else:
         user = asked.scope.user_id
         counts = {user: asked.memory.store.upkeep.stats(asked.scope).chunks}

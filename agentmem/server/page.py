@@ -84,7 +84,7 @@ class PageRequest:
             return self.grant.scope
         named = {f"{name}_id": self.text(name) or None for name in ("user", "project", "agent")}
         if not any(named.values()) and "user" not in self.said and self.grant.scope == Scope():
-            named["user_id"] = next(iter(self.memory.users()), None)
+            named["user_id"] = next(iter(self.memory.upkeep.users()), None)
         return self.grant.narrowed(Scope(**named))
 
     @property
@@ -103,7 +103,7 @@ class PageRequest:
     @property
     def users(self) -> list[str]:
         """Whom an admin may choose."""
-        return [user for user in self.memory.users() if user] if self.grant.admin else []
+        return [user for user in self.memory.upkeep.users() if user] if self.grant.admin else []
 
     @property
     def carried(self) -> dict[str, str]:
@@ -218,7 +218,7 @@ def people(asked: PageRequest) -> Values:
         for name in projects:
             shared = Selection(reader=Scope(project_id=name), visibilities=("project",))
             projects[name] = asked.memory.store.count(shared)
-    counts = asked.memory.users() if asked.grant.admin else {}
+    counts = asked.memory.upkeep.users() if asked.grant.admin else {}
     mine = asked.memory.store.upkeep.stats(asked.scope)
     return {
         "counts": counts or {asked.scope.user_id: mine.chunks},

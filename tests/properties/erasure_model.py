@@ -74,7 +74,7 @@ class Life:
     def many(self, which: int) -> None:
         word = self.word()
         texts = [f"Shelf {n} of the {word} holds box {n + which}." for n in range(205)]
-        self.memory.add_chunks(texts, url=f"https://e.x/{which}", **ANA)
+        self.memory.add_document(texts, url=f"https://e.x/{which}", **ANA)
 
     def update(self, which: int) -> None:
         self._change(which, self.memory.update)

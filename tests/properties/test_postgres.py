@@ -116,10 +116,10 @@ def test_the_database_finds_what_the_file_finds(
                 request = Request(
                     query=query, selection=selection, top_k=4, mode=mode, now=clock.now()
                 )
-                ours, theirs = file.find(request), there.find(request)
+                ours, theirs = file.retriever.search(request), there.retriever.search(request)
                 assert [h.score for h in theirs] == pytest.approx([h.score for h in ours], abs=1e-3)
                 wide = replace(request, top_k=50)
-                require_same(there.find(wide), file.find(wide))
+                require_same(there.retriever.search(wide), file.retriever.search(wide))
                 assert theirs.own_world == pytest.approx(ours.own_world, abs=1e-2)
 
 

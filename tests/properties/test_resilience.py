@@ -116,7 +116,7 @@ class GuardMachine(RuleBasedStateMachine):
         got = self.recaller.recall(["the lock"], Scope(user_id="ana"), LoopConfig())
         now = self.clock.now()
         if self.open_until is not None and now < self.open_until:
-            newest = self.memory.recent(20, user_id="ana")
+            newest = self.memory.get_all(limit=20, user_id="ana")
             assert [hit.memory.id for hit in got.hits] == [memory.id for memory in newest]
             assert got.how == "fallback"
             assert {hit.score for hit in got.hits} == {0.5}

@@ -58,7 +58,7 @@ def fill(memory: agentmem.MemoryManager, clock: ManualClock, drawn: list[dict[st
             ]
             ids = memory.add(spoken, session=f"s{number}", **whose).ids
         elif one["sort"] == "page":
-            ids = memory.add_chunks(texts, url=f"https://example.org/{number}", **whose).ids
+            ids = memory.add_document(texts, url=f"https://example.org/{number}", **whose).ids
         else:
             ids = memory.add(texts[0], kind="fact", metadata={"n": number % 2}, **whose).ids
         if ids and one["then"] == "delete":
@@ -96,7 +96,7 @@ def test_every_search_finds_the_same(
             request = Request(
                 query=query, selection=selection, top_k=4, mode=mode, explain=True, now=clock.now()
             )
-            ours, theirs = memory.find(request), twin.search(request)
+            ours, theirs = memory.retriever.search(request), twin.search(request)
             scores = [
                 {(c.id, c.fate.startswith("filtered")): c.score for c in found.candidates}
                 for found in (ours, theirs)

@@ -59,7 +59,7 @@ def put(memory: MemoryManager, number: int, record: Any, user: str, visibility: 
     """Keep a record with a mark that no other has; gives the mark."""
     mark = f"mark{user}{visibility}{number}"
     fields = to_memory_fields(record) if not isinstance(record, str) else None
-    memory.add_text(
+    memory.add(
         f"{fields.text if fields else record} {mark}",
         kind=fields.kind if fields else "fact",
         metadata=dict(fields.metadata) if fields else {},

@@ -169,7 +169,7 @@ def test_sources_reach_the_model_inside_one_block(
 @pytest.fixture(scope="module")
 def known() -> Iterator[MemoryManager]:
     memory = agentmem.open(":memory:", embedder=None)
-    memory.add_text("The lamp museum in Oldham opened in 1985.")
+    memory.add("The lamp museum in Oldham opened in 1985.")
     yield memory
     memory.close()
 

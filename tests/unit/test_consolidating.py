@@ -275,7 +275,7 @@ def test_a_name_that_is_only_in_what_was_put_away_is_looked_for_there(
 
 def test_contexts_show_the_level_that_was_made(memory: MemoryManager) -> None:
     (told,) = say(memory, STORY)
-    fact = memory.add_text("Deploys go out on Thursdays.", user_id="ann").items[0].id
+    fact = memory.add("Deploys go out on Thursdays.", user_id="ann").items[0].id
     wait(memory, 40)
     memory.living.consolidate(user_id="ann")
     one = memory.get(told, user_id="ann")
@@ -318,8 +318,8 @@ def test_a_model_that_fails_changes_nothing_but_the_notes(memory: MemoryManager)
 
 
 def test_verdicts_of_a_model_are_kept(memory: MemoryManager) -> None:
-    memory.add_text("The kitchen wall of our office is painted blue today.", user_id="ann")
-    memory.add_text("The kitchen wall of our office is painted in blue today.", user_id="ann")
+    memory.add("The kitchen wall of our office is painted blue today.", user_id="ann")
+    memory.add("The kitchen wall of our office is painted in blue today.", user_id="ann")
     settings = ConsolidationSettings(merge_similarity=1.0)
     model = ScriptedModel("yes")
     report = memory.living.consolidate(model=model, settings=settings, user_id="ann")

@@ -45,7 +45,7 @@ def server() -> Iterator[SearchServer]:
 @pytest.fixture
 def memory() -> Iterator[MemoryManager]:
     with agentmem.open(":memory:", embedder=None) as opened:
-        opened.add_text("The lamp museum in Oldham opened in 1985.")
+        opened.add("The lamp museum in Oldham opened in 1985.")
         opened.add_document(
             "The museum is open from 9:00 to 16:00, Monday to Friday.",
             url="https://example.com/hours",
@@ -231,7 +231,7 @@ def test_nothing_found_is_said_plainly(memory: MemoryManager) -> None:
 
 
 def test_whose_memory_is_searched_is_respected(memory: MemoryManager) -> None:
-    memory.add_text("Ada was born in Lima.", user_id="ada")
+    memory.add("Ada was born in Lima.", user_id="ada")
     for options in ({"user_id": "ada"}, {"scope": "ada"}, {"scope": {"user_id": "ada"}}):
         assert "Lima" in search("Where was Ada born?", memory=memory, web=False, **options).answer
     assert "Lima" not in search("Where was Ada born?", memory=memory, web=False).answer
@@ -436,7 +436,7 @@ def test_as_a_tool_in_the_loop_its_result_is_kept(
 
 
 def test_the_tool_searches_the_memory_of_whom_the_loop_is_for(memory: MemoryManager) -> None:
-    memory.add_text("Ada was born in Lima.", user_id="ada")
+    memory.add("Ada was born in Lima.", user_id="ada")
     call = {
         "id": "c1",
         "type": "function",
@@ -548,7 +548,7 @@ def test_wrapping_changes_nothing_when_memory_or_the_query_fails(memory: MemoryM
 
 
 def test_a_wrapped_function_reads_whose_memory_it_is(memory: MemoryManager) -> None:
-    memory.add_text("Ada was born in Lima.", user_id="ada")
+    memory.add("Ada was born in Lima.", user_id="ada")
     wrapped: Any = wrap_search(memory, lambda query: [])
     assert "Lima" in wrapped("Where was Ada born?", memory_scope="ada").answer
     assert "Lima" not in wrapped("Where was Ada born?").answer

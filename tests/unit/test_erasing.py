@@ -80,7 +80,7 @@ def test_the_trace_of_an_earlier_version_goes_with_a_memory(
 
 def test_traces_of_many_memories_go_in_one_call(memory: agentmem.MemoryManager) -> None:
     said = say(memory, "The safe code is 4711.")
-    more = memory.add_chunks([f"Shelf {n} is full." for n in range(220)], url="u", **ANA)
+    more = memory.add_document([f"Shelf {n} is full." for n in range(220)], url="u", **ANA)
     receipt = memory.erase([said.id, *more.ids], **ANA)
     assert (len(receipt.ids), receipt.snapshots) == (221, 1)
 

@@ -318,10 +318,10 @@ def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: Manu
 
 
 def test_what_a_project_shares_is_mended_in_its_name(memory: MemoryManager) -> None:
-    shared = memory.add_text(
+    shared = memory.add(
         "Write to q@example.com.", user_id="ann", project_id="my shop", visibility="project"
     ).ids[0]
-    memory.add_text("Write to p@example.com.", user_id="ann", project_id="my shop")
+    memory.add("Write to p@example.com.", user_id="ann", project_id="my shop")
     found = {one.name: one for one in audit(memory, now=NOW).findings}["personal data"]
     assert found.count == 2
     assert found.remedy == (
@@ -333,7 +333,7 @@ def test_duplicates_may_differ_in_case_spaces_and_the_last_sign(memory: MemoryMa
     first = memory.add("We use Postgres 15 for everything.", user_id="ann").ids[0]
     for text in ("we use  Postgres 15 for everything", "We use Postgres 15 for everything!"):
         memory.add(text, user_id="ann")
-    memory.add_text("We use Postgres 15 for everything.", kind="episode", user_id="ann")
+    memory.add("We use Postgres 15 for everything.", kind="episode", user_id="ann")
     memory.add("We use Postgres 16 for everything.", user_id="ann")
     memory.add("Do we use Postgres 15 for everything?", user_id="ann")
     memory.add("We use Postgres 15 for everything.", user_id="bob")

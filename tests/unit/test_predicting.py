@@ -114,7 +114,7 @@ def test_a_predictor_holds_no_words_and_forgets_what_is_erased(tmp_path: Path) -
 def test_erasing_what_is_shared_takes_it_out_of_every_readers_predictor(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     with open_at(path) as memory:
-        shared = memory.add_text(
+        shared = memory.add(
             "The ledger is append-only.", visibility="project", user_id="ana", project_id="shop"
         ).items[0].id  # fmt: skip
         for user in ("ana", "bob"):

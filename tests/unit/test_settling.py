@@ -41,7 +41,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryMan
 
 def contradict(memory: MemoryManager) -> str:
     for text in LIMITS:
-        memory.add_text(text, user_id="ann")
+        memory.add(text, user_id="ann")
     assert memory.flush(30)
     (found,) = memory.living.contradictions(user_id="ann")
     return found.id
@@ -55,8 +55,8 @@ def test_a_new_fact_is_compared_with_what_is_known(memory: MemoryManager) -> Non
     assert found.reason == "number"
     assert memory.living.contradictions() == ()
     assert memory.living.contradictions(user_id="bob") == ()
-    memory.add_text("Deploys go out on Thursdays.", user_id="ann")
-    memory.add_text(LIMITS[0], user_id="bob")
+    memory.add("Deploys go out on Thursdays.", user_id="ann")
+    memory.add(LIMITS[0], user_id="bob")
     assert memory.flush(30)
     assert len(memory.living.contradictions(user_id="ann")) == 1
     assert memory.living.contradictions(user_id="bob") == ()
@@ -76,7 +76,7 @@ def test_what_was_judged_is_not_judged_again_by_the_next_process(
     for text in LIMITS:
         with opened(tmp_path / "store.db") as memory:
             for number in range(3):
-                memory.add_text(f"{text} Note {number}.", user_id="ann")
+                memory.add(f"{text} Note {number}.", user_id="ann")
                 assert memory.flush(30)
     assert judged == [f"{text} Note {number}." for text in LIMITS for number in range(3)]
 
@@ -105,8 +105,8 @@ def test_a_contradiction_is_resolved_and_the_resolution_undone(
 
 
 def test_merged_keeps_the_metadata_of_both(memory: MemoryManager) -> None:
-    memory.add_text(LIMITS[0], metadata={"tags": ["x"]}, user_id="ann")
-    memory.add_text(LIMITS[1], metadata={"tags": ["y"]}, user_id="ann")
+    memory.add(LIMITS[0], metadata={"tags": ["x"]}, user_id="ann")
+    memory.add(LIMITS[1], metadata={"tags": ["y"]}, user_id="ann")
     assert memory.flush(30)
     (found,) = memory.living.contradictions(user_id="ann")
     memory.living.resolve(found.id, "merged", user_id="ann")
@@ -191,7 +191,7 @@ def test_the_loop_learns_when_it_is_told_to(memory: MemoryManager) -> None:
 
 
 def test_cited_together_is_counted_and_becomes_a_link(memory: MemoryManager) -> None:
-    ids = [memory.add_text(t, user_id="ann").items[0].id for t in ("Tea is hot.", "Ice is cold.")]
+    ids = [memory.add(t, user_id="ann").items[0].id for t in ("Tea is hot.", "Ice is cold.")]
     for _ in range(2):
         memory.worker.submit("usage", {"cited": ids, "ignored": []}, scope=ANN)
         assert memory.flush(30)
@@ -203,16 +203,16 @@ def test_cited_together_is_counted_and_becomes_a_link(memory: MemoryManager) -> 
 
 def test_two_stores_become_one_and_nothing_is_lost(tmp_path: Path) -> None:
     with opened(tmp_path / "b.db") as b:
-        b.add_text("Tea is served at four.", user_id="ann")
-        b.add_text(LIMITS[1], user_id="ann")
-        b.add_text("Bob's own.", user_id="bob")
+        b.add("Tea is served at four.", user_id="ann")
+        b.add(LIMITS[1], user_id="ann")
+        b.add("Bob's own.", user_id="bob")
         b.add_document("Their page.", url="https://e.x/p", user_id="ann")
-        new = b.add_text("Old value of theirs.", user_id="ann").items[0].id
+        new = b.add("Old value of theirs.", user_id="ann").items[0].id
         b.supersede(new, "New value of theirs.", user_id="ann")
         b.flush(30)
     with opened(tmp_path / "a.db") as a:
-        a.add_text("Tea is served at four.", user_id="ann")
-        a.add_text(LIMITS[0], user_id="ann")
+        a.add("Tea is served at four.", user_id="ann")
+        a.add(LIMITS[0], user_id="ann")
         a.add_document("Our page.", url="https://e.x/p", user_id="ann")
         a.flush(30)
         report = a.upkeep.merge_from(tmp_path / "b.db")
@@ -237,7 +237,7 @@ def test_two_stores_become_one_and_nothing_is_lost(tmp_path: Path) -> None:
 def test_a_store_merged_with_its_own_copy_stays_the_same(tmp_path: Path) -> None:
     with opened(tmp_path / "a.db") as a:
         for text in LIMITS:
-            a.add_text(text, user_id="ann")
+            a.add(text, user_id="ann")
         a.living.learn("We use Postgres 15.", user_id="ann")
         a.flush(30)
         a.upkeep.backup(tmp_path / "copy.db")
@@ -252,9 +252,9 @@ def test_a_store_merged_with_its_own_copy_stays_the_same(tmp_path: Path) -> None
 
 
 def test_one_users_memories_are_given_to_another(memory: MemoryManager) -> None:
-    memory.add_text("Tea is served at four.", user_id="ann")
-    memory.add_text("Tea is served at four.", user_id="bob")
-    memory.add_text("Bob likes chess.", user_id="bob")
+    memory.add("Tea is served at four.", user_id="ann")
+    memory.add("Tea is served at four.", user_id="bob")
+    memory.add("Bob likes chess.", user_id="bob")
     report = memory.upkeep.merge_from(user_id="bob", into="ann")
     assert (report.added, report.same) == (1, 1)
     texts = {m.text for m in memory.get_all(user_id="ann")}
@@ -298,7 +298,7 @@ def test_the_commands_do_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_merged_takes_a_text_of_the_caller_s_in_the_place_of_both(memory: MemoryManager) -> None:
     for text in ("The retry limit is 3.", "The retry limit is 5."):
-        memory.add_text(text, user_id="ann")
+        memory.add(text, user_id="ann")
     assert memory.flush(30)
     (found,) = memory.living.contradictions(user_id="ann")
     both = "The retry limit is 3 in tests and 5 in production."
@@ -326,7 +326,7 @@ def test_a_stated_change_takes_the_old_value_s_place(
     memory: MemoryManager, old: str, new: str
 ) -> None:
     for text in (old, new):
-        memory.add_text(text, user_id="ann")
+        memory.add(text, user_id="ann")
         memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
     assert memory.flush(30)
     assert [one.text for one in memory.get_all(user_id="ann", kinds=["fact"])] == [new]

@@ -37,7 +37,7 @@ def test_another_process_sees_the_openings_and_fallbacks_of_this_one(
     with agentmem.open(path, embedder=None, clock=clock, judge_new=False) as memory:
         memory.add("The harbour of Piran is small.", user_id="ana")
         memory.turn(ASKED, user_id="ana").done("At sea.")
-        monkeypatch.setattr(memory._retriever, "search", broken)
+        monkeypatch.setattr(memory.retriever, "search", broken)
         for _ in range(4):  # three failures open it, the fourth is not searched for
             clock.advance(70)  # past what the cache keeps
             memory.turn(ASKED, user_id="ana").done("I do not know.")

@@ -49,9 +49,7 @@ def memory() -> Iterator[MemoryManager]:
 def keep(memory: MemoryManager, record: Record, **options: Any) -> str:
     fields = to_memory_fields(record)
     options.setdefault("user_id", "ana")
-    added = memory.add_text(
-        fields.text, kind=fields.kind, metadata=dict(fields.metadata), **options
-    )
+    added = memory.add(fields.text, kind=fields.kind, metadata=dict(fields.metadata), **options)
     return added.items[0].id
 
 
@@ -131,11 +129,11 @@ def test_a_failed_call_is_shown_with_the_one_that_worked_after_it(memory: Memory
 def test_collaborators_preferences_are_relevant_and_strangers_are_not_seen(
     memory: MemoryManager,
 ) -> None:
-    memory.add_text(
+    memory.add(
         "Bob prefers small commits.", kind="preference", visibility="project",
         user_id="bob", project_id="shop",
     )  # fmt: skip
-    memory.add_text("Bob prefers loud music.", kind="preference", user_id="bob")
+    memory.add("Bob prefers loud music.", kind="preference", user_id="bob")
     context = memory.living.assemble_context(user_id="ana", project_id="shop")
     assert "small commits" in context.text
     assert "preference of bob" in context.text

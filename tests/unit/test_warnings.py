@@ -43,7 +43,7 @@ def test_a_search_that_fails_is_one_warning_with_its_cause(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(memory._retriever, "search", broken)
+    monkeypatch.setattr(memory.retriever, "search", broken)
     for _ in range(2):
         if way == "turn":
             memory.turn(ASKED, user_id="ana").done("I do not know.")
@@ -65,7 +65,7 @@ def test_a_search_that_takes_too_long_is_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     free = threading.Event()
-    monkeypatch.setattr(memory._retriever, "search", lambda *_, **__: free.wait(30))
+    monkeypatch.setattr(memory.retriever, "search", lambda *_, **__: free.wait(30))
     turn = memory.turn(
         ASKED, user_id="ana", config=LoopConfig(recall=RecallConfig(timeout_seconds=0.01))
     )

@@ -24,6 +24,7 @@ from agentmem.base.telemetry import span
 from agentmem.base.types import EMPTY, Document, Memory, Scope, content_hash, may_state
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import prepare
+from agentmem.search.parts import judge_later
 from agentmem.sources.imports.formats import (
     FOREIGN_REASONS,
     ExportedItem,
@@ -290,7 +291,7 @@ class _Loading:
                 self._memory.store.put([replace(prepare(m), versions=v) for m, v in fresh])
                 told.found(len(fresh))
             for scope in {memory.scope for memory, _ in fresh if may_state(memory)}:
-                self._memory.judge_later(scope)
+                judge_later(self._memory, scope)
             self._listen([memory for memory, _ in fresh])
         new = {id(memory) for memory, _ in fresh}
         for memories in made:
@@ -461,7 +462,7 @@ def import_ours(
         skip_bad_lines=skip_bad_lines,
     )
     if report.imported and scope is not None:  # of everybody's, consolidation looks at it
-        memory.judge_later(scope)
+        judge_later(memory, scope)
     if report.imported and memory.settings.embed_in_background:
         memory.embedding.fill_gaps_in_background()
     return report
