@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_a_descriptor_is_no_path_and_stays_open(tmp_path: Path) -> None:
 def test_a_message_nested_too_deeply_is_refused_by_name() -> None:
     deep: dict[str, Any] = {}
     inner = deep
-    for _ in range(5_000):
+    for _ in range(5 * sys.getrecursionlimit()):
         inner["a"] = {}
         inner = inner["a"]
     with agentmem.open(":memory:", embedder=None) as memory:
