@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from agentmem.agent.adapters.calls import Remembering
     from agentmem.agent.adapters.openai_types import RememberingAsyncOpenAI, RememberingOpenAI
-    from agentmem.agent.adapters.turn import OnTurn
+    from agentmem.agent.adapters.turn import TurnOptions
     from agentmem.agent.runtime import Runtime
     from agentmem.agent.turn import Turn
     from agentmem.base.config import LoopConfig
@@ -280,78 +280,39 @@ class MemoryManager(Keeper):
 
     aturn = on_a_thread(turn)
 
-    def wrap(
-        self,
-        fn: Callable[P, T],
-        *,
-        scope: ScopeLike | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-    ) -> Remembering[P, T]:
+    def wrap(self, fn: Callable[P, T], **how: Unpack[TurnOptions]) -> Remembering[P, T]:
         """A chat-completions callable with memory: the same signature, the same return type.
 
-        Sync or async, streaming or not. Each call may say `memory_scope=` and
-        `memory_off=`.
+        Sync or async, streaming or not. `scope` says whose memory it is, `config` how its
+        turns go, and `on_turn` is shown each turn when it has ended. Each call may say
+        `memory_scope=` and `memory_off=`.
         """
         from agentmem.agent.adapters.calls import wrap
 
         memory = self
-        return wrap(memory, fn, scope=scope, config=config, on_turn=on_turn)
+        return wrap(memory, fn, **how)
 
     @overload
-    def wrap_openai(
-        self,
-        client: OpenAI,
-        *,
-        scope: ScopeLike | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-    ) -> RememberingOpenAI: ...
+    def wrap_openai(self, client: OpenAI, **how: Unpack[TurnOptions]) -> RememberingOpenAI: ...
     @overload
     def wrap_openai(
-        self,
-        client: AsyncOpenAI,
-        *,
-        scope: ScopeLike | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
+        self, client: AsyncOpenAI, **how: Unpack[TurnOptions]
     ) -> RememberingAsyncOpenAI: ...
     @overload
-    def wrap_openai(
-        self,
-        client: C,
-        *,
-        scope: ScopeLike | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-    ) -> C: ...
-    def wrap_openai(
-        self,
-        client: Any,
-        *,
-        scope: ScopeLike | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-    ) -> Any:
-        """An OpenAI client with memory; yours stays as it is."""
+    def wrap_openai(self, client: C, **how: Unpack[TurnOptions]) -> C: ...
+    def wrap_openai(self, client: Any, **how: Unpack[TurnOptions]) -> Any:
+        """An OpenAI client with memory; yours stays as it is. Options as in `wrap`."""
         from agentmem.agent.adapters.clients import wrap_openai
 
         memory = self
-        return wrap_openai(client, memory, scope=scope, config=config, on_turn=on_turn)
+        return wrap_openai(client, memory, **how)
 
-    def wrap_anthropic(
-        self,
-        client: C,
-        *,
-        scope: ScopeLike | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-    ) -> C:
-        """An Anthropic client with memory; yours stays as it is."""
+    def wrap_anthropic(self, client: C, **how: Unpack[TurnOptions]) -> C:
+        """An Anthropic client with memory; yours stays as it is. Options as in `wrap`."""
         from agentmem.agent.adapters.clients import wrap_anthropic
 
         memory = self
-        return wrap_anthropic(client, memory, scope=scope, config=config, on_turn=on_turn)
+        return wrap_anthropic(client, memory, **how)
 
     def wrap_search(
         self,

@@ -13,11 +13,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from agentmem.agent.adapters.replies import CallArguments, read_call, signature_of, view_chat
-from agentmem.agent.adapters.turn import Inside, OnTurn, OpenTurn, TurnKeeper, TurnMaker, Viewer
-from agentmem.base.config import LoopConfig
+from agentmem.agent.adapters.turn import (
+    Inside,
+    OpenTurn,
+    TurnKeeper,
+    TurnMaker,
+    TurnOptions,
+    Viewer,
+)
 from agentmem.base.errors import InvalidInput
 from agentmem.base.threads import awaited
 from agentmem.base.types import ScopeLike
@@ -60,14 +66,7 @@ class Remembering(Protocol[P, T_co]):
     def degradations(self) -> deque[str]: ...
 
 
-def wrap(
-    memory: TurnMaker,
-    fn: Callable[P, T],
-    *,
-    scope: ScopeLike | None = None,
-    config: LoopConfig | None = None,
-    on_turn: OnTurn | None = None,
-) -> Remembering[P, T]:
+def wrap(memory: TurnMaker, fn: Callable[P, T], **how: Unpack[TurnOptions]) -> Remembering[P, T]:
     """`fn` with memory: the same arguments, the same result, two more keywords.
 
     `fn` is any chat-completions callable: `litellm.completion`, `acompletion`,
@@ -84,10 +83,13 @@ def wrap(
     """
     if not callable(fn):
         raise InvalidInput("fn", fn, "cannot be called", remedy="Pass a chat-completions function.")
-    plain = scope is None and config is None and on_turn is None
-    if plain and getattr(fn, "memory", None) is memory and hasattr(fn, "degradations"):
+    if (
+        not any(how.values())
+        and getattr(fn, "memory", None) is memory
+        and hasattr(fn, "degradations")
+    ):
         return cast("Remembering[P, T]", fn)
-    keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
+    keeper = TurnKeeper(memory, **how)
     return cast("Remembering[P, T]", Wrapping(keeper, fn).function())
 
 

@@ -13,15 +13,13 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from agentmem.agent.adapters.calls import Wrapping, of_async_client
 from agentmem.agent.adapters.replies import signature_of, view_chat, view_responses
 from agentmem.agent.adapters.streams import closing
-from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, Viewer
-from agentmem.base.config import LoopConfig
+from agentmem.agent.adapters.turn import OpenTurn, TurnKeeper, TurnMaker, TurnOptions, Viewer
 from agentmem.base.errors import InvalidInput
-from agentmem.base.types import ScopeLike
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -198,47 +196,24 @@ def _tell_when_closed(closable: Any, tell: Callable[[], None]) -> None:
 
 @overload
 def wrap_openai(
-    client: OpenAI,
-    memory: TurnMaker,
-    *,
-    scope: ScopeLike | None = None,
-    config: LoopConfig | None = None,
-    on_turn: OnTurn | None = None,
+    client: OpenAI, memory: TurnMaker, **how: Unpack[TurnOptions]
 ) -> RememberingOpenAI: ...
 @overload
 def wrap_openai(
-    client: AsyncOpenAI,
-    memory: TurnMaker,
-    *,
-    scope: ScopeLike | None = None,
-    config: LoopConfig | None = None,
-    on_turn: OnTurn | None = None,
+    client: AsyncOpenAI, memory: TurnMaker, **how: Unpack[TurnOptions]
 ) -> RememberingAsyncOpenAI: ...
 @overload
-def wrap_openai(
-    client: Client,
-    memory: TurnMaker,
-    *,
-    scope: ScopeLike | None = None,
-    config: LoopConfig | None = None,
-    on_turn: OnTurn | None = None,
-) -> Client: ...
-def wrap_openai(
-    client: Any,
-    memory: TurnMaker,
-    *,
-    scope: ScopeLike | None = None,
-    config: LoopConfig | None = None,
-    on_turn: OnTurn | None = None,
-) -> Any:
+def wrap_openai(client: Client, memory: TurnMaker, **how: Unpack[TurnOptions]) -> Client: ...
+def wrap_openai(client: Any, memory: TurnMaker, **how: Unpack[TurnOptions]) -> Any:
     """A copy of `client` whose chat completions and responses have memory.
 
     `client` is an `OpenAI`, an `AsyncOpenAI` or one of their kind (Azure); it
     stays as it is. The copy shares its connections, is an instance of the same
     class, and its own `copy()` and `with_options()` keep the memory. Every
-    asking method takes `memory_scope=` and `memory_off=` as in `wrap`.
+    asking method takes `memory_scope=` and `memory_off=` as in `wrap`; so do
+    `scope=`, `config=` and `on_turn=` here.
     """
-    keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
+    keeper = TurnKeeper(memory, **how)
     return _copied(client, keeper, ("chat", "responses", "beta"), _equip_openai, sdk="OpenAI")
 
 
@@ -285,14 +260,7 @@ _PATHS = ("/v1/messages", "/v1/messages?beta=true")
 _ASKING = ("create", "parse", "stream")
 
 
-def wrap_anthropic(
-    client: Client,
-    memory: TurnMaker,
-    *,
-    scope: ScopeLike | None = None,
-    config: LoopConfig | None = None,
-    on_turn: OnTurn | None = None,
-) -> Client:
+def wrap_anthropic(client: Client, memory: TurnMaker, **how: Unpack[TurnOptions]) -> Client:
     """A copy of `client` whose messages have memory; yours stays as it is.
 
     `client` is an `Anthropic`, an `AsyncAnthropic` or one of their kind (Bedrock,
@@ -301,7 +269,7 @@ def wrap_anthropic(
     `memory_scope=` and `memory_off=` as in `wrap`; without them `scope` counts,
     else the request's `metadata["user_id"]`.
     """
-    keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
+    keeper = TurnKeeper(memory, **how)
     made: Client = _copied(client, keeper, ("messages", "beta"), _equip_anthropic, sdk="Anthropic")
     return made
 

@@ -25,7 +25,7 @@ from collections.abc import (
     Sequence,
 )
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 from agentmem.agent.adapters.replies import (
     NO_REPLY,
@@ -196,6 +196,14 @@ class OpenTurn:
     def inside(self) -> contextlib.AbstractContextManager[None]:
         """While this is entered, wrappers and hooks further in leave this turn's calls alone."""
         return Inside(question_key(self._view.messages))
+
+
+class TurnOptions(TypedDict, total=False):
+    """What may be said where turns are opened for a client: whose, how, and who is shown them."""
+
+    scope: ScopeLike | None
+    config: LoopConfig | None
+    on_turn: OnTurn | None
 
 
 class TurnKeeper:
