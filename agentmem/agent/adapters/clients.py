@@ -210,8 +210,8 @@ def wrap_openai(client: Any, memory: TurnMaker, **how: Unpack[TurnOptions]) -> A
     `client` is an `OpenAI`, an `AsyncOpenAI` or one of their kind (Azure); it
     stays as it is. The copy shares its connections, is an instance of the same
     class, and its own `copy()` and `with_options()` keep the memory. Every
-    asking method takes `memory_scope=` and `memory_off=` as in `wrap`; so do
-    `scope=`, `config=` and `on_turn=` here.
+    asking method takes `memory_scope=` and `memory_off=`, and `scope=`, `config=` and
+    `on_turn=` are those of `wrap`.
     """
     keeper = TurnKeeper(memory, **how)
     return _copied(client, keeper, ("chat", "responses", "beta"), _equip_openai, sdk="OpenAI")
