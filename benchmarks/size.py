@@ -1,4 +1,4 @@
-"""How large the package is: files, lines of code, classes, the largest folder.
+"""How large the package is: files, lines of code, classes, the largest folder, each room.
 
     python benchmarks/size.py [--json]
 
@@ -40,12 +40,15 @@ def lines_of_code(text: str) -> int:
 def measure(package: Path = PACKAGE) -> dict[str, object]:
     """The figures of all Python files below `package`."""
     folders: collections.Counter[str] = collections.Counter()
+    rooms: dict[str, list[int]] = {}
     names: collections.Counter[str] = collections.Counter()
     sizes: dict[str, int] = {}
     for path in sorted(package.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         sizes[str(path.relative_to(package.parent))] = lines_of_code(text)
         folders[str(path.parent.relative_to(package.parent))] += 1
+        room, *inside = path.relative_to(package).parts
+        rooms.setdefault(room if inside else "", []).append(lines_of_code(text))
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ClassDef):
                 names[node.name] += 1
@@ -55,6 +58,10 @@ def measure(package: Path = PACKAGE) -> dict[str, object]:
         "lines_of_code": sum(sizes.values()),
         "classes": sum(names.values()),
         "names_of_several_classes": sorted(name for name, count in names.items() if count > 1),
+        "rooms": {
+            room: {"files": len(lines), "lines_of_code": sum(lines)}
+            for room, lines in sorted(rooms.items(), key=lambda item: -sum(item[1]))
+        },
         "largest_folder": {"name": folder, "files": files},
         "largest_files": dict(sorted(sizes.items(), key=lambda item: -item[1])[:5]),
     }
@@ -73,12 +80,20 @@ def main() -> None:
     assert isinstance(shared, list)
     assert isinstance(folder, dict)
     assert isinstance(files, dict)
+    rooms = figures["rooms"]
+    assert isinstance(rooms, dict)
     print(f"files           {figures['files']:>7,}")
     print(f"lines of code   {figures['lines_of_code']:>7,}")
     print(f"classes         {figures['classes']:>7,}, {len(shared)} names shared by several")
     print(f"largest folder  {folder['files']:>7,} files in {folder['name']}/")
     for name, lines in files.items():
         print(f"                {lines:>7,} lines in {name}")
+    print("rooms")
+    for name, room in rooms.items():
+        where = f"agentmem/{name}/" if name else "agentmem/*.py"
+        print(
+            f"                {room['lines_of_code']:>7,} lines, {room['files']} files in {where}"
+        )
 
 
 if __name__ == "__main__":
