@@ -323,7 +323,6 @@ def _shown(store: str) -> str:
 
 def _first_token(at: CommandRun, store: str, *, auth: bool, url: str) -> tuple[str, str]:
     """The token of a first start, or "", and a link that signs in once."""
-    from agentmem.server.http import make_session
     from agentmem.server.tokens import Tokens
 
     if not auth:
@@ -341,7 +340,7 @@ def _first_token(at: CommandRun, store: str, *, auth: bool, url: str) -> tuple[s
         admin = next((grant for grant in tokens.list() if grant.admin), None)
         link = url
         if admin is not None:
-            link = f"{url}/login?code={make_session(tokens, admin, seconds=60)}"
+            link = f"{url}/login?code={tokens.session_of(admin, seconds=60)}"
     return made, link
 
 

@@ -7,7 +7,6 @@ goes into an answer or a line of the log.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import ipaddress
 import json
 import logging
@@ -18,14 +17,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import JSONResponse, RedirectResponse
 
 from agentmem.agent.turn import Turn
 from agentmem.base import errors as e
@@ -349,7 +347,9 @@ class Guard:
         path = scope["path"]
         grant = EVERYBODY
         if self._door.auth and not _under(path, self._open):
-            grant = await asyncio.to_thread(self._authenticate, headers, _under(path, self._page))
+            session = HTTPConnection(scope).cookies.get(SESSION, "")
+            for_page = session if _under(path, self._page) else ""
+            grant = await asyncio.to_thread(self._authenticate, headers, for_page)
         scope.setdefault("state", {})["grant"] = grant
         if not _under(path, self._open):
             self._door.rates.take(grant.id)
@@ -386,12 +386,9 @@ class Guard:
             return bool(ipaddress.ip_address(name))
         return False
 
-    def _authenticate(self, headers: Headers, for_page: bool) -> Grant:
-        token, found = token_of(headers), None
-        if token:
-            found = self._door.tokens.find(token)
-        elif for_page:
-            found = session_grant(self._door.tokens, session_of(headers))
+    def _authenticate(self, headers: Headers, session: str) -> Grant:
+        tokens, token = self._door.tokens, token_of(headers)
+        found = tokens.find(token) if token else tokens.in_session(session)
         if found is None:
             raise e.NotAuthenticated(
                 "No token that opens anything.",
@@ -465,53 +462,3 @@ def token_of(headers: Headers) -> str:
     if kind.lower() in ("bearer", "token"):
         return token.strip()
     return headers.get("x-api-key", "")
-
-
-# ----------------------------------------------------------------------------
-# Sessions of the page: a cookie that names a token, signed and dated.
-
-
-SESSION_SECONDS = 12 * 3600
-
-
-def session_of(headers: Headers) -> str:
-    """The session's cookie, or ""."""
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(SESSION)
-    except CookieError:
-        return ""
-    return found.value if found else ""
-
-
-def make_session(tokens: Tokens, grant: Grant, *, seconds: int = SESSION_SECONDS) -> str:
-    """A session for who showed a token."""
-    said = f"{grant.id}.{int(time.time()) + seconds}"
-    return f"{said}.{tokens.signed('session', said)}"
-
-
-def session_grant(tokens: Tokens, session: str) -> Grant | None:
-    """What a session allows: what its token does, while it is not revoked or too old."""
-    said, _, signature = session.rpartition(".")
-    token_id, _, until = said.partition(".")
-    good = signature.isascii() and hmac.compare_digest(tokens.signed("session", said), signature)
-    if not good or not until.isdecimal() or int(until) < time.time():
-        return None
-    return tokens.get(token_id)
-
-
-def csrf_of(tokens: Tokens, session: str) -> str:
-    """What every form of this session must carry."""
-    return tokens.signed("csrf", session)[:32]
-
-
-def add_cookie(response: Response, session: str, *, secure: bool) -> None:
-    """Set, or with "" take away, the session's cookie."""
-    response.set_cookie(
-        SESSION,
-        session,
-        max_age=SESSION_SECONDS if session else 0,
-        httponly=True,
-        samesite="strict",
-        secure=secure,
-        path="/",
-    )

@@ -6,7 +6,6 @@ Every view is read without JavaScript; htmx only refreshes a block of it.
 
 from __future__ import annotations
 
-import hmac
 import json
 import math
 import re
@@ -14,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -25,26 +24,21 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from agentmem.base.errors import AgentMemError, InvalidInput, MalformedRequest, NotPermitted
-from agentmem.base.filters import ALWAYS, Selection, parse_filter
+from agentmem.base.filters import Selection, parse_filter
 from agentmem.base.types import Hit, Memory, Scope, Whose
 from agentmem.inspector.doctor import examine
 from agentmem.inspector.look import explain, replay_context, trace_of
 from agentmem.inspector.stats import collect_stats, read_span
-from agentmem.living.settle import Resolution
 from agentmem.prompt.snapshot import Snapshot
 from agentmem.server.http import (
-    add_cookie,
-    csrf_of,
+    SESSION,
     door_of,
     error_fields,
     grant_of,
-    make_session,
     say,
-    session_grant,
-    session_of,
     status_of,
 )
-from agentmem.server.tokens import Grant
+from agentmem.server.tokens import SESSION_SECONDS, Grant
 from agentmem.text.clean import drop_invisible
 
 HERE = Path(__file__).parent
@@ -101,11 +95,6 @@ class PageRequest:
         return self.grant.narrowed(Scope(user_id=self.text("user") or None))
 
     @property
-    def users(self) -> list[str]:
-        """Whom an admin may choose."""
-        return [user for user in self.memory.upkeep.users() if user] if self.grant.admin else []
-
-    @property
     def carried(self) -> dict[str, str]:
         """Whose memory it is, as links and forms of an admin carry it."""
         scope = self.scope
@@ -115,11 +104,14 @@ class PageRequest:
 
     @property
     def whose(self) -> Values:
-        """Whose memory it is, for templates."""
-        carry = f"?{urlencode(self.carried)}" if self.carried else ""
+        """Whose memory it is and whose an admin may choose, for templates."""
+        users = self.memory.upkeep.users() if self.grant.admin else ()
         return {
-            "scope": self.scope, "users": self.users, "carried": self.carried, "carry": carry
-        }  # fmt: skip
+            "scope": self.scope,
+            "users": [user for user in users if user],
+            "carried": self.carried,
+            "carry": f"?{urlencode(self.carried)}" if self.carried else "",
+        }
 
 
 # ----------------------------------------------------------------------------
@@ -129,7 +121,7 @@ class PageRequest:
 def live(asked: PageRequest) -> Values:
     """Contexts as they happen."""
     found = trace_of(asked.memory).list(limit=SHOWN, scope=asked.everybody, texts=False)
-    return {"contexts": found, "users": asked.users}
+    return {"contexts": found}
 
 
 def one_context(asked: PageRequest) -> Values:
@@ -161,20 +153,19 @@ def memories(asked: PageRequest) -> Values:
     now = asked.memory.clock.now()
     since = now - read_span(asked.text("since")) if asked.text("since") else None
     contested = _contested(asked)
-    wanted = {"id": {"in": [*contested]}} if asked.text("contested") else None
+    wanted: Values = {"id": {"in": [*contested]}} if asked.text("contested") else {}
     candidates: Mapping[str, Any] = {}
     shown: list[tuple[Memory, Hit | None]]
     if asked.text("q"):
-        where: Values = {"filters": wanted, "kinds": kinds, "url": url, "since": since}
         found = asked.memory.search(
-            asked.text("q"), top_k=SHOWN, explain=True, **where, **asked.names
-        )
+            asked.text("q"), top_k=SHOWN, explain=True, filters=wanted, kinds=kinds, url=url,
+            since=since, **asked.names,
+        )  # fmt: skip
         shown = [(hit.memory, hit) for hit in found]
         candidates = {one.id: one for one in found.candidates}
     else:
-        condition = parse_filter(wanted) if wanted else ALWAYS
         selection = Selection(
-            reader=asked.scope, where=condition, kinds=kinds, source_url=url, since=since
+            reader=asked.scope, where=parse_filter(wanted), kinds=kinds, source_url=url, since=since
         )
         shown = [(one, None) for one in asked.memory.store.recent(selection, limit=SHOWN)]
     return {
@@ -198,28 +189,24 @@ def _contested(asked: PageRequest) -> dict[str, str]:
 def one_memory(asked: PageRequest) -> Values:
     """One memory: what it says, said before, and what can be done with it."""
     found = asked.memory.get(asked.params["memory_id"], **asked.names)
-    links = asked.memory.store.links.of(asked.scope, found.id)
     return {
         "memory": found,
         "versions": asked.memory.history(found.id, **asked.names),
         "contradiction": _contested(asked).get(found.id),
-        "links": links,
         **asked.whose,
     }
 
 
 def people(asked: PageRequest) -> Values:
     """Users and projects, and the profile of one."""
-    projects: dict[str, int] = {}
+    store, counts, projects = asked.memory.store, {}, {}
     if asked.grant.admin:
-        for owner in asked.memory.store.upkeep.owners():
-            if owner.project_id is not None:
-                projects.setdefault(owner.project_id, 0)
-        for name in projects:
-            shared = Selection(reader=Scope(project_id=name), visibilities=("project",))
-            projects[name] = asked.memory.store.count(shared)
-    counts = asked.memory.upkeep.users() if asked.grant.admin else {}
-    mine = asked.memory.store.upkeep.stats(asked.scope)
+        counts = asked.memory.upkeep.users()
+        for name in dict.fromkeys(owner.project_id for owner in store.upkeep.owners()):
+            if name is not None:
+                shared = Selection(reader=Scope(project_id=name), visibilities=("project",))
+                projects[name] = store.count(shared)
+    mine = store.upkeep.stats(asked.scope)
     return {
         "counts": counts or {asked.scope.user_id: mine.chunks},
         "projects": projects,
@@ -235,7 +222,6 @@ def contradictions(asked: PageRequest) -> Values:
     return {
         "open": [one for one in every if one.open],
         "settled": [one for one in every if not one.open][-SHOWN:],
-        "resolutions": get_args(Resolution),
         **asked.whose,
     }
 
@@ -316,11 +302,9 @@ def take_back(asked: PageRequest) -> tuple[str, str]:
 def resolve(asked: PageRequest) -> tuple[str, str]:
     """Say which of two is true."""
     wanted = asked.text("resolution")
-    if wanted not in get_args(Resolution):
-        raise InvalidInput("resolution", wanted, "is none", remedy=", ".join(get_args(Resolution)))
     done = asked.memory.living.resolve(
         asked.params["id"],
-        wanted,  # type: ignore[arg-type]  # just checked
+        wanted,  # type: ignore[arg-type]  # what it is not is refused there
         note=asked.text("note"),
         text=asked.text("text") if wanted == "merged" else "",
         **asked.names,
@@ -374,8 +358,11 @@ async def _show(template: str, title: str, view: View, request: Request) -> Resp
         values = await door.memory.run(view, asked)
     except AgentMemError as error:
         return _sorry(request, error)
-    values |= {"title": title, "said_done": _note_of(request), "at": request.url.path}
-    return await door.memory.run(_render, request, template, values, asked.partial)
+    note, sign = (request.query_params.get(name, "") for name in ("note", "sign"))
+    if note and door.tokens.is_signed("note", note, sign):
+        values["said_done"] = note
+    values |= {"title": title, "at": request.url.path, "partial": asked.partial}
+    return await door.memory.run(_render, request, template, values)
 
 
 async def _do(act: Action, request: Request) -> Response:
@@ -386,8 +373,7 @@ async def _do(act: Action, request: Request) -> Response:
     except AgentMemError as error:
         return _sorry(request, error)
     # What was done is signed, so that no link can put words on the page.
-    signature = door.tokens.signed("note", note)[:16]
-    query = urlencode({**carried, "note": note, "sign": signature})
+    query = urlencode({**carried, "note": note, "sign": door.tokens.signed("note", note)})
     return RedirectResponse(f"{where}?{query}", 303)
 
 
@@ -398,42 +384,33 @@ async def _form(request: Request) -> dict[str, str]:
         said = dict(parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=50))
     except ValueError:
         raise MalformedRequest("The form cannot be read.") from None
-    given = said.pop("csrf", "")
-    wanted = csrf_of(door_of(request).tokens, session_of(request.headers))
-    if not hmac.compare_digest(given.encode(), wanted.encode()):
+    session = request.cookies.get(SESSION, "")
+    if not door_of(request).tokens.is_signed("csrf", session, said.pop("csrf", "")):
         raise NotPermitted("This form is not of this session.", remedy="Reload the page.")
     return said
 
 
-def _note_of(request: Request) -> str:
-    note, sign = (request.query_params.get(name, "") for name in ("note", "sign"))
-    wanted = door_of(request).tokens.signed("note", note)[:16]
-    return note if note and hmac.compare_digest(sign.encode(), wanted.encode()) else ""
-
-
 def _sorry(request: Request, error: AgentMemError) -> Response:
-    values = {"title": "Not done", "error": error_fields(error), "said_done": "", "at": ""}
-    return _render(request, "error.html", values, "", status=status_of(error))
+    values = {"title": "Not done", "error": error_fields(error)}
+    return _render(request, "error.html", values, status=status_of(error))
 
 
-def _render(
-    request: Request, template: str, values: Values, partial: str, *, status: int = 200
-) -> Response:
+def _render(request: Request, template: str, values: Values, *, status: int = 200) -> Response:
     """A template as an answer; for htmx only the block it asks for."""
     door = door_of(request)
-    session = session_of(request.headers)
-    grant = getattr(request.state, "grant", None)
+    session = request.cookies.get(SESSION, "")
     context = {
         "now": door.memory.manager.clock.now(),
-        "csrf": csrf_of(door.tokens, session),
+        "csrf": door.tokens.signed("csrf", session),
         "signed_in": bool(session) and door.auth,
-        "admin": grant is not None and grant.admin,
+        "said_done": "",
+        "at": "",
         **values,
     }
     page = templates().get_template(template)
-    if partial in page.blocks:
-        made = page.new_context(context)
-        return HTMLResponse("".join(page.blocks[partial](made)), status)
+    block = page.blocks.get(values.get("partial", ""))
+    if block is not None:
+        return HTMLResponse("".join(block(page.new_context(context))), status)
     return HTMLResponse(page.render(context), status)
 
 
@@ -450,20 +427,30 @@ async def login(request: Request) -> Response:
         problem = "" if grant else "That token opens nothing."
     elif "code" in request.query_params:
         code = request.query_params["code"]
-        grant = await door.memory.run(session_grant, door.tokens, code)
+        grant = await door.memory.run(door.tokens.in_session, code)
     if grant is None:
-        values = {"title": "Sign in", "problem": problem, "said_done": "", "at": "/login"}
-        return _render(request, "login.html", values, "", status=401 if problem else 200)
-    answer = RedirectResponse("/", 303)
-    add_cookie(answer, make_session(door.tokens, grant), secure=request.url.scheme == "https")
-    return answer
+        values = {"title": "Sign in", "problem": problem, "at": "/login"}
+        return _render(request, "login.html", values, status=401 if problem else 200)
+    return _with_session(request, "/", door.tokens.session_of(grant))
 
 
 async def logout(request: Request) -> Response:
     """Forget the session."""
     await _form(request)
-    answer = RedirectResponse("/login", 303)
-    add_cookie(answer, "", secure=request.url.scheme == "https")
+    return _with_session(request, "/login", "")
+
+
+def _with_session(request: Request, where: str, session: str) -> Response:
+    """Go on to `where` with this session's cookie; "" takes it away."""
+    answer = RedirectResponse(where, 303)
+    answer.set_cookie(
+        SESSION,
+        session,
+        max_age=SESSION_SECONDS if session else 0,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
     return answer
 
 
@@ -482,7 +469,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "shown": shown, "ago": ago, "size": size, "bar": bar, "cited": cited, "say": say,
+        "shown": shown, "ago": ago, "bar": bar, "cited": cited, "say": say,
         "short": short, "as_json": as_json, "score": score, "number": number,
     }  # fmt: skip
     return made
@@ -525,15 +512,6 @@ def ago(moment: datetime | None, now: datetime) -> Markup:
     said = f"{said} ago" if seconds >= 0 else f"in {said}"
     made = Markup('<time datetime="{}" title="{}">{}</time>')
     return made.format(moment.isoformat(), exact, said)
-
-
-def size(count: float) -> str:
-    """Bytes in words."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return ""
 
 
 def bar(parts: Sequence[Any]) -> Markup:

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import secrets
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,6 +24,7 @@ from agentmem.stores.side import StoredSettings
 from agentmem.stores.values import NO_SCOPE
 
 PREFIX = "amem"
+SESSION_SECONDS = 12 * 3600
 _SETTING = "server_tokens"
 _NARROWING = ("agent_id", "run_id")
 """Naming one of these shows less than naming none; naming a user or project shows other things."""
@@ -117,7 +119,7 @@ class Tokens:
 
     def list(self) -> tuple[Grant, ...]:
         """What every token allows, oldest first."""
-        return tuple(map(_grant, _entries(self._settings.get(_SETTING)).values()))
+        return tuple(map(_grant, self._kept().values()))
 
     def revoke(self, token_id: str) -> Grant:
         """Let a token open nothing from now on."""
@@ -137,21 +139,38 @@ class Tokens:
         """What `token` allows, or `None`; how long it takes does not tell how wrong it is."""
         _, _, rest = token.partition(f"{PREFIX}_")
         token_id, _, secret = rest.partition("_")
-        entry = _entries(self._settings.get(_SETTING)).get(token_id)
+        entry = self._kept().get(token_id)
         given = _digest(secret.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
-        kept = entry["digest"] if entry else "0" * len(given)
-        same = hmac.compare_digest(given, kept)
+        same = hmac.compare_digest(given, entry["digest"] if entry else "0" * len(given))
         return _grant(entry) if entry and same else None
 
-    def get(self, token_id: str) -> Grant | None:
-        """What the token with this id allows, if it still does."""
-        entry = _entries(self._settings.get(_SETTING)).get(token_id)
+    def _kept(self) -> dict[str, Any]:
+        return _entries(self._settings.get(_SETTING))
+
+    # -- sessions of the page: a cookie that names a token, signed and dated ---------------
+
+    def session_of(self, grant: Grant, *, seconds: int = SESSION_SECONDS) -> str:
+        """A session for who showed a token."""
+        said = f"{grant.id}.{int(time.time()) + seconds}"
+        return f"{said}.{self.signed('session', said)}"
+
+    def in_session(self, session: str) -> Grant | None:
+        """What a session allows: what its token does, while it is not revoked or too old."""
+        said, _, signature = session.rpartition(".")
+        token_id, _, until = said.partition(".")
+        if not until.isdecimal() or not self.is_signed("session", said, signature):
+            return None
+        entry = self._kept().get(token_id) if int(until) >= time.time() else None
         return _grant(entry) if entry else None
 
     def signed(self, purpose: str, text: str) -> str:
         """A signature of `text` that only who holds the store can make."""
         key = hashlib.blake2b(self._settings.secret(), person=b"agentmem-server").digest()
         return hmac.new(key, f"{purpose}\n{text}".encode(), hashlib.sha256).hexdigest()
+
+    def is_signed(self, purpose: str, text: str, signature: str) -> bool:
+        """Whether `signature` is that of `text`."""
+        return hmac.compare_digest(self.signed(purpose, text).encode(), signature.encode())
 
 
 def _digest(secret: str) -> str:

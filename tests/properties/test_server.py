@@ -27,7 +27,7 @@ from agentmem.prompt.messages import is_reference, is_stub
 from agentmem.server.api import OPERATIONS
 from agentmem.server.app import create_app
 from agentmem.server.compat import OPERATIONS as OTHERS
-from agentmem.server.http import Limits, csrf_of
+from agentmem.server.http import Limits
 from agentmem.server.page import ACTIONS, VIEWS
 from agentmem.server.proxy import Upstream, locate
 from agentmem.server.tokens import Grant, Tokens
@@ -155,7 +155,7 @@ def doors() -> Iterator[Doors]:
         app = create_app(memory, limits=Limits(requests_per_second=0))
         with Serving(app) as serving, httpx.Client(base_url=serving.url, timeout=60) as client:
             client.headers["authorization"] = f"Bearer {token}"
-            yield Doors(memory=memory, client=client, csrf=csrf_of(tokens, ""), ids=ids)
+            yield Doors(memory=memory, client=client, csrf=tokens.signed("csrf", ""), ids=ids)
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call[0]} {call[1]}")

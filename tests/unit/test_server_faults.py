@@ -27,7 +27,7 @@ from agentmem.base.types import EMPTY
 from agentmem.server.api import OPERATIONS
 from agentmem.server.app import create_app
 from agentmem.server.compat import OPERATIONS as OTHERS
-from agentmem.server.http import SESSION, Limits, csrf_of, make_session
+from agentmem.server.http import SESSION, Limits
 from agentmem.server.page import ACTIONS, VIEWS
 from agentmem.server.proxy import PATHS, Upstream
 from agentmem.server.tokens import Tokens
@@ -119,7 +119,7 @@ def signed_in() -> Iterator[SignedIn]:
         memory.preferences.add("I prefer tea.", user_id="ann")
         memory.flush()
         tokens = Tokens(memory.store.settings)
-        session = make_session(tokens, tokens.make(admin=True)[1])
+        session = tokens.session_of(tokens.make(admin=True)[1])
         app = create_app(memory, limits=Limits(requests_per_second=0))
         with Serving(app) as serving:
             yield SignedIn(memory=memory, url=serving.url, session=session, tokens=tokens)
@@ -153,7 +153,7 @@ def test_no_form_of_somebody_signed_in_breaks_the_server(
 ) -> None:
     known = signed_in.ids(path.split("/")[2])
     name = known[about % len(known)] if isinstance(about, int) and known else str(about)
-    carried = {"user": user, "csrf": csrf_of(signed_in.tokens, signed_in.session)}
+    carried = {"user": user, "csrf": signed_in.tokens.signed("csrf", signed_in.session)}
     headers = {"cookie": f"{SESSION}={signed_in.session}",
                "content-type": "application/x-www-form-urlencoded"}  # fmt: skip
     body = urlencode_bytes({**said, **carried})

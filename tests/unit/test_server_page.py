@@ -11,7 +11,6 @@ import pytest
 import agentmem
 from agentmem.base.types import Scope
 from agentmem.server.app import create_app
-from agentmem.server.http import make_session
 from agentmem.server.tokens import Tokens
 from tests.servers.serving import Serving
 
@@ -123,7 +122,7 @@ def test_a_session_is_known_by_a_cookie_that_no_script_reads(
     assert client.get("/v1/memories").status_code == 401  # the cookie opens the page alone
     tokens.revoke(grant.id)
     assert client.get("/care").url.path == "/login"
-    client.cookies.set("agentmem_session", make_session(tokens, grant, seconds=-1))
+    client.cookies.set("agentmem_session", tokens.session_of(grant, seconds=-1))
     assert client.get("/care").url.path == "/login"
 
 
