@@ -43,7 +43,7 @@ sys.path.insert(0, str(ROOT))
 
 import agentmem  # noqa: E402 - found beside this folder
 from agentmem.search.embedders.base import DEFAULT  # noqa: E402
-from agentmem.server.run import listen  # noqa: E402
+from agentmem.server.app import listen  # noqa: E402
 from agentmem.server.tokens import Tokens  # noqa: E402
 
 Call = Callable[[httpx.AsyncClient, int], Awaitable[None]]

@@ -282,8 +282,8 @@ def serve(
 
     For example: agentmem serve --port 8080 --open
     """
-    from agentmem.server.run import Served, listen
-    from agentmem.server.run import serve as run
+    from agentmem.server.app import Served, listen
+    from agentmem.server.app import serve as run
 
     served = Served(
         store=_store(at), embedder=embedder_name(), host=host, port=port, auth=not no_auth,

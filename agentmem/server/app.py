@@ -1,21 +1,32 @@
-"""The application: every door on one memory, as one ASGI app.
+"""The application: every door on one memory as one ASGI app; and how it is run.
 
 Another room mounts its own routes with `create_app(..., routes=…, lifespans=…)`;
 behind the guard `grant_of(request)` says what the token of a request allows.
+It runs in one process, or in several workers on one store, and stops without losing anything.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from agentmem.agent.adapters.turn import TurnKeeper
 from agentmem.base.checks import require_instance, require_items, require_text
-from agentmem.base.errors import AgentMemError, MissingExtra, StoreClosed
+from agentmem.base.errors import AgentMemError, InvalidInput, MissingExtra, StoreClosed
 from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager
+from agentmem.memory.opening import open as open_store
 from agentmem.search.parts import memory_of
 
 try:
@@ -117,24 +128,23 @@ class McpRoute:
     """The Model Context Protocol at `/mcp`, for whoever the token of a request is of.
 
     Its package takes longer to import than the rest of the server together, so that is done by
-    the first request.
+    the first request. The guard has looked at Host and Origin already.
     """
 
     def __init__(self, memory: MemoryManager) -> None:
         self._memory = memory
-        self._door: Any = None
-
-    def _make(self) -> Any:
-        from agentmem.server.mcp import HttpDoor, make_server
-
-        server = make_server(self._memory, lambda request: grant_of(request).scope)
-        return HttpDoor(server, hosts=())
+        self._answer: Any = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request; the guard has looked at its Host and Origin already."""
-        if self._door is None:
-            self._door = await asyncio.to_thread(self._make)
-        await self._door(scope, receive, send)
+        if self._answer is None:
+            self._answer = await asyncio.to_thread(self._make)
+        await self._answer(scope, receive, send)
+
+    def _make(self) -> Any:
+        from agentmem.server.mcp import make_server, serve_http
+
+        server = make_server(self._memory, lambda request: grant_of(request).scope)
+        return partial(serve_http, server)
 
 
 def _own_routes() -> list[BaseRoute]:
@@ -180,3 +190,138 @@ async def _metrics(request: Request) -> Response:
         **{f"agentmem_jobs_{state}": count for state, count in sorted(stats.jobs.items())},
     }
     return PlainTextResponse("\n".join(door.metrics.lines(gauges)) + "\n")
+
+
+# ----------------------------------------------------------------------------
+# How it is run.
+
+
+VARIABLE = "AGENTMEM_SERVE"
+"""What the parent tells its workers."""
+IN_PROCESS = ":memory:"
+_GRACE_SECONDS = 2
+_LAST_SECONDS = 2.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What is served, and how; plain values, so that workers can be told."""
+
+    store: str = IN_PROCESS
+    embedder: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 7077
+    workers: int = 1
+    auth: bool = True
+    hosts: tuple[str, ...] = ()
+    upstream: str = ""
+    anthropic: str = ""
+    requests_per_second: float = 200.0
+
+    def __post_init__(self) -> None:
+        if self.workers > 1 and self.store == IN_PROCESS:
+            raise InvalidInput(
+                "workers", self.workers, "cannot share a store that is kept in one process",
+                remedy="Name a file, or leave --workers out.",
+            )  # fmt: skip
+        self.provider()
+
+    def provider(self) -> Upstream | None:
+        """Where models are asked, if anywhere; `InvalidInput` for what is no address."""
+        if not (self.upstream or self.anthropic):
+            return None
+        return Upstream.of(self.upstream, anthropic=self.anthropic)
+
+
+APP = "agentmem.server.app:app"
+CONFIG: Mapping[str, Any] = {
+    "factory": True,
+    "http": "h11",
+    "ws": "none",
+    "log_config": None,
+    "access_log": False,
+    "server_header": False,
+    "proxy_headers": False,
+    "timeout_keep_alive": 15,
+    "timeout_graceful_shutdown": _GRACE_SECONDS,
+    "h11_max_incomplete_event_size": 65_536,
+}
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket on this address; `InvalidInput` where there can be none."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, address = found[0]
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+    except (OSError, OverflowError, UnicodeError) as error:
+        why = getattr(error, "strerror", "") or str(error)
+        raise InvalidInput(
+            "address", f"{host}:{port}", f"cannot be listened on ({why})",
+            remedy="Choose another --host or --port.",
+        ) from None  # fmt: skip
+    made.set_inheritable(True)
+    return made
+
+
+def serve(served: Served, listening: socket.socket) -> None:
+    """Answer until told to stop: what is under way ends, the queue is kept."""
+    try:
+        import uvicorn
+    except ImportError as missing:
+        raise MissingExtra("uvicorn", extra="server", purpose="Serving a memory") from missing
+    port = listening.getsockname()[1]
+    os.environ[VARIABLE] = json.dumps(asdict(replace(served, port=port)))
+    with contextlib.closing(listening):
+        if served.workers == 1:
+            _be_stopped_quietly()
+            uvicorn.Server(uvicorn.Config(APP, **CONFIG)).run(sockets=[listening])
+            return
+    # Workers are spawned, and import what was run again: let that be this module.
+    os.execv(sys.executable, [sys.executable, "-m", "agentmem.server.app"])  # noqa: S606 - ourselves
+
+
+def _be_stopped_quietly() -> None:
+    """uvicorn raises its signal again when it is done; an asked-for end is no failure."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+
+
+@asynccontextmanager
+async def _ending_in_time(app: Starlette) -> AsyncIterator[None]:
+    """Whatever a thread is still doing, the process ends; what was acknowledged is stored."""
+    yield
+    ending = threading.Timer(_LAST_SECONDS, os._exit, (0,))
+    ending.daemon = True
+    ending.start()
+
+
+def app() -> Starlette:
+    """The app of one worker, as the parent said."""
+    served = _told()
+    return create_app(
+        open_store(served.store, embedder=served.embedder),
+        auth=served.auth,
+        hosts=(served.host, *served.hosts),
+        limits=Limits(requests_per_second=served.requests_per_second),
+        upstream=served.provider(),
+        lifespans=(_ending_in_time,),
+        close=True,
+    )
+
+
+def _told() -> Served:
+    return Served(**json.loads(os.environ[VARIABLE]))
+
+
+if __name__ == "__main__":
+    import uvicorn
+
+    _be_stopped_quietly()
+    told = _told()
+    # asyncio sends at once only on sockets that say they speak TCP, and uvicorn's does not: each
+    # answer of a worker waited 40 ms for the client's acknowledgement.
+    uvicorn.Config.bind_socket = lambda self: listen(self.host, self.port)  # type: ignore[method-assign]
+    uvicorn.run(APP, host=told.host, port=told.port, workers=told.workers, **CONFIG)

@@ -35,7 +35,6 @@ try:
     from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-    from mcp.server.transport_security import TransportSecuritySettings
     from mcp.shared.exceptions import MCPError
 except ImportError as error:
     raise MissingExtra("mcp", extra="mcp", purpose="The Model Context Protocol") from error
@@ -396,37 +395,18 @@ async def serve_stdio(
         await server.run(reading, writing, server.create_initialization_options())
 
 
-class HttpDoor:
-    """What `make_server` gives, over streamable HTTP: an ASGI application to mount at `/mcp`.
+async def serve_http(server: Server[Any], scope: Any, receive: Any, send: Any) -> None:
+    """Answer one request over streamable HTTP, as an ASGI application does.
 
-    `hosts` are the values of the header Host that are served, `host:*` for any port; a
-    browser's Origin must be one of them too. Where there are none, somebody else looks at
-    both. No session outlives its request, so that any worker may answer.
+    No session outlives its request, so that any worker may answer. Somebody else has
+    looked at its Host and its Origin.
     """
-
-    def __init__(
-        self,
-        server: Server[Any],
-        *,
-        hosts: Sequence[str] = ("127.0.0.1:*", "localhost:*", "[::1]:*"),
-    ) -> None:
-        self._server = server
-        self._security = TransportSecuritySettings(
-            enable_dns_rebinding_protection=bool(hosts),
-            allowed_hosts=list(hosts),
-            allowed_origins=[f"{kind}://{host}" for host in hosts for kind in ("http", "https")],
-        )
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request."""
-        manager = StreamableHTTPSessionManager(
-            app=self._server, json_response=True, stateless=True, security_settings=self._security
-        )
-        failed: Exception | None = None
-        async with manager.run():
-            try:
-                await manager.handle_request(scope, receive, send)
-            except Exception as error:  # noqa: BLE001 - it is raised below, outside of its group
-                failed = error
-        if failed is not None:
-            raise failed
+    manager = StreamableHTTPSessionManager(app=server, json_response=True, stateless=True)
+    failed: Exception | None = None
+    async with manager.run():
+        try:
+            await manager.handle_request(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - it is raised below, outside of its group
+            failed = error
+    if failed is not None:
+        raise failed

@@ -14,10 +14,11 @@ from typing import Any
 
 from mcp import types
 from mcp.server.lowlevel import Server
-from starlette.applications import Starlette
 from starlette.routing import Route
 
-from agentmem.server.mcp import HttpDoor
+import agentmem
+from agentmem.server.app import create_app
+from agentmem.server.mcp import serve_http
 from tests.servers.serving import Serving
 
 PNG = b64encode(
@@ -173,9 +174,20 @@ def with_fixtures(server: Server[Any]) -> Server[Any]:
     return server
 
 
+class Mounted:
+    """`server` in the place of the memory's own, behind the guard of every other route."""
+
+    def __init__(self, server: Server[Any]) -> None:
+        self._server = server
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await serve_http(self._server, scope, receive, send)
+
+
 @contextmanager
 def over_http(server: Server[Any]) -> Iterator[str]:
     """`server` at an address of this machine, for as long as the block lasts."""
-    app = Starlette(routes=[Route("/mcp", endpoint=HttpDoor(server))])
-    with Serving(app) as running:
-        yield f"{running.url}/mcp"
+    with agentmem.open(":memory:", embedder=None) as memory:
+        app = create_app(memory, auth=False, routes=[Route("/mcp", endpoint=Mounted(server))])
+        with Serving(app) as running:
+            yield f"{running.url}/mcp"

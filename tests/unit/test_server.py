@@ -17,8 +17,8 @@ import agentmem
 from agentmem.base import errors
 from agentmem.base.errors import AgentMemError, InvalidScope, RecordNotFound
 from agentmem.base.types import Scope
+from agentmem.server.app import VARIABLE, Served, listen
 from agentmem.server.http import STATUS, status_of
-from agentmem.server.run import VARIABLE, Served, listen
 from agentmem.server.tokens import Tokens
 
 TREE = {
@@ -80,6 +80,6 @@ def test_workers_answer_on_a_socket_that_sends_at_once(monkeypatch: pytest.Monke
     monkeypatch.setenv(VARIABLE, json.dumps(asdict(said)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # it was imported before it is run
-        runpy.run_module("agentmem.server.run", run_name="__main__")
+        runpy.run_module("agentmem.server.app", run_name="__main__")
     with bound[0] as listening:
         assert listening.proto == socket.IPPROTO_TCP
