@@ -199,7 +199,8 @@ def one_memory(asked: PageRequest) -> Values:
 
 def people(asked: PageRequest) -> Values:
     """Users and projects, and the profile of one."""
-    store, counts, projects = asked.memory.store, {}, {}
+    store, projects = asked.memory.store, dict[str, int]()
+    counts: Mapping[str | None, int] = {}
     if asked.grant.admin:
         counts = asked.memory.upkeep.users()
         for name in dict.fromkeys(owner.project_id for owner in store.upkeep.owners()):
