@@ -445,7 +445,6 @@ def pack_request(build: Build) -> ContextPlan:
             count_message=count,
             packages=packages,
             memories_asked=len(build.chosen.candidates),
-            now=build.at,
             as_they_are=not ask.trim,
         )
         if window_tokens == window:

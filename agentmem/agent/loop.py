@@ -11,7 +11,6 @@ import warnings
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -449,7 +448,6 @@ class LoopRun:
             dicts,
             limit,
             count_message=tokenizer.count_message,
-            now=datetime.now(UTC) if self.memory is None else self.memory.clock.now(),
             current=last_question(dicts[: len(dicts) - len(self.steps)]),
         )
 
@@ -477,7 +475,7 @@ class LoopRun:
         )
         packages = [*plan.report.kept]
         if self.schemas:
-            packages.append(make_package("tool-schema", "", id="tool-schema", tokens=tool_tokens))
+            packages.append(make_package("tool-schema", id="tool-schema", tokens=tool_tokens))
         window = tokenizer.available_tokens + reserve
         return tally(packages, window_tokens=window, reserved_tokens=reserve)
 

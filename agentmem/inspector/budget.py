@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from agentmem.base.checks import require_count
 from agentmem.base.errors import AgentMemWarning, FixedContentTooLarge
@@ -19,7 +18,6 @@ from agentmem.prompt.budget import (
 )
 from agentmem.tokens.media import Media
 
-_ANY_MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 _IMAGE_SIDE_PIXELS = 1_024
 
 
@@ -98,11 +96,10 @@ def estimate_budget(
         *(_package("media-image", at, image) for at in range(images)),
     ]
     kept: tuple[ContentPackage, ...]
+    dropped: tuple[Fate, ...]
     try:
-        report = fill([*wanted, *offered], window - reserve, now=_ANY_MOMENT)
-        kept = report.kept
-        dropped = tuple(fate for fate in report.fates if fate.sent is None)
-        problem = ""
+        report = fill([*wanted, *offered], window - reserve)
+        kept, dropped, problem = report.kept, report.dropped, ""
     except FixedContentTooLarge as error:
         kept, dropped, problem = (*wanted, *offered), (), str(error)
     return BudgetEstimate(
@@ -121,4 +118,4 @@ def estimate_budget(
 
 
 def _package(kind: str, at: int, tokens: int) -> ContentPackage:
-    return make_package(kind, "", id=f"{kind}-{at:05d}", tokens=tokens)
+    return make_package(kind, id=f"{kind}-{at:05d}", tokens=tokens)

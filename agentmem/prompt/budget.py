@@ -12,17 +12,14 @@ from typing import Any, Literal
 
 from agentmem.base.checks import require_count, require_unit
 from agentmem.base.errors import FixedContentTooLarge, InvalidNumber
-from agentmem.base.types import Message, require_instant
+from agentmem.base.types import Message
 
 # ----------------------------------------------------------------------------
 # The content package: anything that may enter a prompt, counted once, and its score.
 
 
-Content = str | Message | tuple[Message, ...]
-"""A text, a message or content part as the caller has it, or messages that belong together."""
-
 UNKNOWN = 0.5
-"""Stands in for a relevance or a date nobody knows: neither good nor bad."""
+"""Stands in for what nobody knows of a thing: neither good nor bad."""
 RECENCY_DAYS = 30.0
 _SECONDS_A_DAY = 86_400.0
 
@@ -32,36 +29,27 @@ class ContentPackage:
     """One thing that may enter a prompt, with its tokens counted once.
 
     `can_drop=False` makes it fixed: it is always sent. Types are an open set of strings.
+    `items` is how many messages it is, where several belong together.
     """
 
     id: str
     type: str
-    content: Content
     tokens: int
-    importance: float = 0.5
+    items: int = 1
     relevance: float | None = None
-    timestamp: datetime | None = None
     can_drop: bool = True
     priority: int = 5
 
     def __post_init__(self) -> None:
         require_count(self.tokens, "tokens")
-        require_unit(self.importance, "importance")
         if self.relevance is not None:
             require_unit(self.relevance, "relevance")
-        require_instant(self.timestamp, "timestamp")
         if require_count(self.priority, "priority", least=1) > 10:
             raise InvalidNumber("priority", self.priority, "is above 10", remedy="Use 1 to 10.")
 
 
-def recency(timestamp: datetime | None, *, now: datetime) -> float:
-    """exp(−days/30): 1 now, about 0.37 after a month.
-
-    A moment in the future counts as now. Without a timestamp the answer is 0.5,
-    the value of about three weeks.
-    """
-    if timestamp is None:
-        return UNKNOWN
+def recency(timestamp: datetime, *, now: datetime) -> float:
+    """exp(−days/30): 1 now, about 0.37 after a month. A moment in the future counts as now."""
     days = max(0.0, (now - timestamp).total_seconds() / _SECONDS_A_DAY)
     return math.exp(-days / RECENCY_DAYS)
 
@@ -69,28 +57,14 @@ def recency(timestamp: datetime | None, *, now: datetime) -> float:
 def composite(
     *,
     priority: int,
-    importance: float,
     relevance: float | None,
-    timestamp: datetime | None,
-    now: datetime,
+    importance: float = UNKNOWN,
+    recency: float = UNKNOWN,
 ) -> float:
     """The weighted mean of the four, from 0 to 1 (P15); an unknown relevance counts half."""
     known = UNKNOWN if relevance is None else relevance
     # fsum rounds once, so the sum can neither pass 1 nor fall when a part grows.
-    return math.fsum(
-        (0.4 * (priority / 10), 0.3 * importance, 0.2 * known, 0.1 * recency(timestamp, now=now))
-    )
-
-
-def score(package: ContentPackage, *, now: datetime) -> float:
-    """The composite score of a package."""
-    return composite(
-        priority=package.priority,
-        importance=package.importance,
-        relevance=package.relevance,
-        timestamp=package.timestamp,
-        now=now,
-    )
+    return math.fsum((0.4 * (priority / 10), 0.3 * importance, 0.2 * known, 0.1 * recency))
 
 
 BASE_KNOWLEDGE_TOKENS = 2_000
@@ -98,7 +72,7 @@ PREFERENCE_TOKENS = 500
 KNOWLEDGE_TENTHS = 3
 """How many tenths of what is available knowledge may have."""
 
-Outcome = Literal["fixed", "kept", "cut", "dropped"]
+Outcome = Literal["fixed", "kept", "dropped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,21 +135,17 @@ def calculate_knowledge_budget(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What became of a package, and why.
-
-    `sent` is the package where it goes out, else `None`.
-    """
+    """What became of a package, and why."""
 
     package: ContentPackage
     outcome: Outcome
     reason: str
-    sent: ContentPackage | None = None
     score: float | None = None
 
     @property
     def tokens(self) -> int:
         """The tokens that go out."""
-        return self.sent.tokens if self.sent else 0
+        return 0 if self.outcome == "dropped" else self.package.tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,56 +158,55 @@ class BudgetReport:
     @property
     def kept(self) -> tuple[ContentPackage, ...]:
         """The packages to send, fixed ones first, then by score."""
-        return tuple(fate.sent for fate in self.fates if fate.sent)
+        return tuple(fate.package for fate in self.fates if fate.outcome != "dropped")
 
     @property
-    def dropped(self) -> tuple[ContentPackage, ...]:
-        return tuple(fate.package for fate in self.fates if not fate.sent)
+    def dropped(self) -> tuple[Fate, ...]:
+        return tuple(fate for fate in self.fates if fate.outcome == "dropped")
 
     @property
     def used_tokens(self) -> int:
         return sum(fate.tokens for fate in self.fates)
 
 
-def fill(packages: Iterable[ContentPackage], limit_tokens: int, *, now: datetime) -> BudgetReport:
+def fill(packages: Iterable[ContentPackage], limit_tokens: int) -> BudgetReport:
     """Fixed packages, then the best-scored ones that fit in `limit_tokens` (P14).
 
     A package too large for what is left is dropped; smaller ones after it are
     still tried. Equal scores are tried in the order of their ids. If the fixed
     packages alone do not fit, `FixedContentTooLarge` is raised.
     """
-    require_count(limit_tokens, "limit_tokens")
+    left = require_count(limit_tokens, "limit_tokens")
     listed = list(packages)
     ids = {package.id for package in listed}
     # Ids should differ; where they do not, the order must still not depend on the input's.
     alike = len(ids) < len(listed)
     listed.sort(key=lambda package: (package.id, package.tokens, repr(package) if alike else ""))
     fixed = [package for package in listed if not package.can_drop]
-    needed = sum(package.tokens for package in fixed)
-    if needed > limit_tokens:
+    left -= sum(package.tokens for package in fixed)
+    if left < 0:
         raise FixedContentTooLarge(
-            needed_tokens=needed,
+            needed_tokens=limit_tokens - left,
             limit_tokens=limit_tokens,
             items=tuple(f"{p.id} {p.tokens:,}" for p in sorted(fixed, key=lambda p: -p.tokens)),
         )
-    fates = [Fate(package=p, outcome="fixed", reason="fixed: always sent", sent=p) for p in fixed]
-    left = limit_tokens - needed
-    scored = [(score(p, now=now), p) for p in listed if p.can_drop]
-    for value, package in sorted(scored, key=lambda pair: -pair[0]):
-        fates.append(_try(package, left, value=value))
-        left -= fates[-1].tokens
+    fates = [Fate(package=p, outcome="fixed", reason="fixed: always sent") for p in fixed]
+    scored = [
+        (composite(priority=package.priority, relevance=package.relevance), package)
+        for package in listed
+        if package.can_drop
+    ]
+    for score, package in sorted(scored, key=lambda pair: -pair[0]):
+        needs = f"needs {package.tokens:,}, {left:,} left"
+        if package.tokens <= left:
+            left -= package.tokens
+            fate = Fate(package=package, outcome="kept", reason=f"kept: {needs}", score=score)
+        else:
+            fate = Fate(
+                package=package, outcome="dropped", reason=f"did not fit: {needs}", score=score
+            )
+        fates.append(fate)
     return BudgetReport(limit_tokens=limit_tokens, fates=tuple(fates))
-
-
-def _try(package: ContentPackage, left: int, *, value: float) -> Fate:
-    needs, fits = f"needs {package.tokens:,}, {left:,} left", package.tokens <= left
-    return Fate(
-        package=package,
-        outcome="kept" if fits else "dropped",
-        reason=f"kept: {needs}" if fits else f"did not fit: {needs}",
-        sent=package if fits else None,
-        score=value,
-    )
 
 
 # ----------------------------------------------------------------------------
@@ -314,10 +283,10 @@ def rule_for(type: str) -> TypeRule:  # noqa: A002  # the field's own name
 
 def make_package(
     type: str,  # noqa: A002  # the field's own name
-    content: Content = "",
     *,
     id: str,  # noqa: A002  # the field's own name
     tokens: int,
+    items: int = 1,
     can_drop: bool | None = None,
     relevance: float | None = None,
 ) -> ContentPackage:
@@ -326,8 +295,8 @@ def make_package(
     return ContentPackage(
         id=id,
         type=type,
-        content=content,
         tokens=tokens,
+        items=items,
         relevance=relevance,
         can_drop=rule.can_drop if can_drop is None else can_drop,
         priority=rule.priority,
@@ -452,8 +421,7 @@ def tally(
     for package in packages:
         component = used.setdefault(rule_for(package.type).component, {})
         tokens, items = component.get(package.type, (0, 0))
-        together = len(package.content) if isinstance(package.content, tuple) else 1
-        component[package.type] = (tokens + package.tokens, items + together)
+        component[package.type] = (tokens + package.tokens, items + package.items)
     return Budget(
         window_tokens=window_tokens,
         reserved_tokens=reserved_tokens,

@@ -36,7 +36,7 @@ from agentmem.prompt.block import (
     source_of,
     speaker_label,
 )
-from agentmem.prompt.budget import calculate_token_budgets, composite, rule_for
+from agentmem.prompt.budget import calculate_token_budgets, composite, recency, rule_for
 from agentmem.prompt.cite import Citation
 from agentmem.prompt.inject import reference_messages
 from agentmem.prompt.messages import read_conversation
@@ -672,8 +672,7 @@ def merit_of(memory: Memory, relevance: float, *, now: datetime) -> float:
         priority=rule_for(memory_type(memory)).priority,
         importance=memory.importance,
         relevance=min(max(relevance, 0.0), 1.0),
-        timestamp=memory.created_at,
-        now=now,
+        recency=recency(memory.created_at, now=now),
     )
 
 

@@ -285,8 +285,7 @@ def looked_at_messages(plan: ContextPlan | None) -> list[Looked]:
             kind=fate.package.type,
             tokens=fate.package.tokens,
         )
-        for fate in plan.report.fates
-        if fate.sent is None
+        for fate in plan.report.dropped
     ]
 
 

@@ -1,8 +1,8 @@
-"""Make a conversation fit: media goes first, then the oldest messages, then memories.
+"""Make a conversation fit: media goes first, then the oldest messages.
 
 Seen from the inside, each ring gets what the rings before it leave:
 
-    fixed  ·  steps of the present turn  ·  memories  ·  earlier messages  ·  media
+    fixed  ·  steps of the present turn  ·  earlier messages  ·  media
 
 and once a ring had to leave something out, the rings outside it are left out
 altogether.
@@ -11,8 +11,7 @@ altogether.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,7 +25,6 @@ from agentmem.prompt.budget import (
     MessageCounter,
     fill,
     make_package,
-    rule_for,
     tally,
 )
 from agentmem.prompt.messages import Conversation, read_conversation
@@ -161,11 +159,6 @@ class TrimPlan:
     messages: tuple[Message, ...]
     kept_indices: tuple[int, ...]
     report: BudgetReport
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def used_tokens(self) -> int:
-        return self.report.used_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,30 +184,23 @@ def trim(
     limit_tokens: int,
     *,
     count_message: MessageCounter,
-    now: datetime,
     packages: Iterable[ContentPackage] = (),
     current: int | None = None,
 ) -> TrimPlan:
     """The part of a conversation that fits in `limit_tokens` (P17).
 
-    System prompt and current message always stay; if they and the fixed
-    `packages` do not fit, `FixedContentTooLarge` is raised. Otherwise goes, in
-    this order and only as far as needed: media, both in `packages` and inside
-    earlier messages (lowest score first); earlier messages, oldest first and in
-    whole turns, so an answer goes with its question; memories and all other
-    packages (lowest score first; one larger than all the room there is goes
-    without costing any message its place); at last the steps of the present turn, oldest
-    first. A tool call and its results stay or go together, and a tool result
-    without a call is never the first message. Each message is counted once, one
-    with media twice.
+    System prompt, current message and the `packages` that go with them always stay; if
+    they do not fit, `FixedContentTooLarge` is raised. Otherwise goes, in this order and
+    only as far as needed: media inside earlier messages, the oldest first; earlier
+    messages, oldest first and in whole turns, so an answer goes with its question; at
+    last the steps of the present turn, oldest first. A tool call and its results stay or
+    go together, and a tool result without a call is never the first message. Each
+    message is counted once, one with media twice.
     """
     pieces = [
         _piece(unit, messages, count_message) for unit in group_turns(messages, current=current)
     ]
-    others = list(packages)
-    own = {id(piece.package) for piece in pieces}
     outcome: dict[int, Fate] = {}
-    fates: list[Fate] = []
     room = limit_tokens
 
     def note(ring: Iterable[Fate]) -> bool:
@@ -222,70 +208,41 @@ def trim(
         nonlocal room
         whole = True
         for fate in ring:
-            if id(fate.package) in own:
-                outcome[id(fate.package)] = fate
-            else:
-                fates.append(fate)
+            outcome[id(fate.package)] = fate
             room -= fate.tokens
-            whole = whole and fate.sent is not None
+            whole = whole and fate.outcome != "dropped"
         return whole
+
+    def is_sent(package: ContentPackage) -> bool:
+        return outcome[id(package)].outcome != "dropped"
 
     # The fixed ring: one fill over all of it, which raises when it is too large.
     fixed = [piece for piece in pieces if piece.unit.fixed]
-    must = [piece.package for piece in fixed]
-    must += [package for package in others if not package.can_drop]
-    must += [media.package for piece in fixed for media in piece.media]
-    note(fill(must, limit_tokens, now=now).fates)
-    open_ = note(_keep_newest([p for p in pieces if p.unit.recent and not p.unit.fixed], room))
-
-    loose = [p for p in others if p.can_drop and not _is_media(p)]
-    if open_:
-        offered, left = fill(loose, room, now=now).fates, room
-        note(offered)
-        # One that no trimming makes room for must not cost the conversation its messages.
-        open_ = all(fate.sent or fate.package.tokens > left for fate in offered)
-    else:
-        note(_drop(loose, "trimmed: memories go before the steps of this turn"))
-
-    earlier = [p for p in pieces if not p.unit.recent and not p.unit.fixed]
+    must = [*(piece.package for piece in fixed), *packages]
+    note(fill([*must, *(media.package for piece in fixed for media in piece.media)], room).fates)
+    loose = [piece for piece in pieces if not piece.unit.fixed]
+    open_ = note(_keep_newest([piece for piece in loose if piece.unit.recent], room))
+    earlier = [piece for piece in loose if not piece.unit.recent]
     open_ = note(_keep_newest(earlier, room if open_ else -1)) and open_
     for piece in pieces:  # every provider refuses a result without its call at the front
-        fate = outcome[id(piece.package)]
-        if not fate.sent or piece.package.type == "system-prompt":
+        if not is_sent(piece.package) or piece.package.type == "system-prompt":
             continue
         if not piece.unit.orphan or piece.unit.fixed:
             break
-        room += fate.tokens
+        room += piece.package.tokens
         note(_drop([piece.package], "left out: its tool call is not in the conversation"))
 
-    sent = [piece for piece in pieces if outcome[id(piece.package)].sent]
+    sent = [piece for piece in pieces if is_sent(piece.package)]
     inside = [media for piece in sent if not piece.unit.fixed for media in piece.media]
-    media = [p for p in others if p.can_drop and _is_media(p)]
-    media += [one.package for one in inside]
-    shown = (
-        fill(media, room, now=now).fates
-        if open_
-        else _drop(media, "trimmed: media goes before messages")
-    )
-    note(shown)
-
-    gone = {id(fate.package) for fate in shown if not fate.sent}
-    bare = {one.place: one.bare for one in inside if id(one.package) in gone}
+    shown = [media.package for media in inside]
+    note(fill(shown, room).fates if open_ else _drop(shown, "trimmed: media goes before messages"))
+    bare = {media.place: media.bare for media in inside if not is_sent(media.package)}
     kept = sorted(place for piece in sent for place in piece.unit.indices)
-    out = {place: bare.get(place, messages[place]) for place in kept}
-    if bare:
-        for piece in sent:
-            content = _content([out[place] for place in piece.unit.indices])
-            fate = outcome[id(piece.package)]
-            outcome[id(piece.package)] = replace(fate, sent=replace(piece.package, content=content))
-    said = [outcome[id(piece.package)] for piece in pieces]
-    steps = [place for piece in pieces if piece.unit.recent for place in piece.unit.indices]
-    lost = bool(steps) and max(steps) not in out
+    said = {id(piece.package): outcome[id(piece.package)] for piece in pieces}
     return TrimPlan(
-        messages=tuple(out.values()),
+        messages=tuple(bare.get(place, messages[place]) for place in kept),
         kept_indices=tuple(kept),
-        report=BudgetReport(limit_tokens=limit_tokens, fates=(*said, *fates)),
-        warnings=("the latest step of this turn did not fit and was left out",) if lost else (),
+        report=BudgetReport(limit_tokens=limit_tokens, fates=tuple((said | outcome).values())),
     )
 
 
@@ -301,9 +258,9 @@ def _piece(unit: Unit, messages: Sequence[Message], count_message: MessageCounte
     kind = "message-current" if unit.current else "system-prompt" if system else "message-recent"
     package = make_package(
         kind,
-        _content([messages[place] for place in unit.indices]),
         id=f"message-{first:04d}",
         tokens=tokens,
+        items=len(unit.indices),
         relevance=(first + 1) / len(messages),
         can_drop=not unit.fixed,
     )
@@ -331,9 +288,9 @@ def _counted(
         return tokens, None
     package = make_package(
         f"media-{media_kind(parts[0])}",
-        parts,
         id=f"message-{place:04d}-media",
         tokens=tokens - cost,
+        items=len(parts),
         # Later in the conversation is nearer to what is asked now.
         relevance=(place + 1) / len(messages),
         can_drop=can_drop,
@@ -343,27 +300,19 @@ def _counted(
 
 def _keep_newest(pieces: Sequence[_Piece], room: int) -> Iterator[Fate]:
     """Keep the newest pieces up to the first that does not fit; none if `room` is negative."""
-    full = "trimmed: messages go before memories" if room < 0 else ""
+    full = "trimmed: earlier messages go before the steps of this turn" if room < 0 else ""
     for piece in reversed(pieces):
         package, needs = piece.package, f"needs {piece.package.tokens:,}, {room:,} left"
         if not full and package.tokens <= room:
             room -= package.tokens
-            yield Fate(package=package, outcome="kept", reason=f"kept: {needs}", sent=package)
+            yield Fate(package=package, outcome="kept", reason=f"kept: {needs}")
         else:
             yield from _drop([package], full or f"trimmed, oldest first: {needs}")
             full = full or "trimmed: older than one that did not fit"
 
 
-def _is_media(package: ContentPackage) -> bool:
-    return rule_for(package.type).component == "media"
-
-
 def _drop(packages: Sequence[ContentPackage], reason: str) -> tuple[Fate, ...]:
     return tuple(Fate(package=one, outcome="dropped", reason=reason) for one in packages)
-
-
-def _content(messages: Sequence[Message]) -> Message | tuple[Message, ...]:
-    return messages[0] if len(messages) == 1 else tuple(messages)
 
 
 # ----------------------------------------------------------------------------
@@ -380,7 +329,6 @@ class ContextPlan:
     messages: tuple[Message, ...]
     report: BudgetReport
     budget: Budget
-    notes: tuple[str, ...] = ()
 
 
 def pack_context(
@@ -389,15 +337,14 @@ def pack_context(
     window_tokens: int,
     reserve_tokens: int,
     count_message: MessageCounter,
-    now: datetime,
     packages: Iterable[ContentPackage] = (),
     memories_asked: int = 0,
     as_they_are: bool = False,
 ) -> ContextPlan:
     """What of a conversation and of `packages` fits into `window_tokens` − `reserve_tokens`.
 
-    Packages are whatever goes with the messages: memories, preferences, media,
-    tool results, tool schemas, each of its own type. `trim` decides what has to
+    Packages are whatever goes with the messages: memories, preferences,
+    tool results, tool schemas, each of its own type. `trim` decides which messages have to
     give way. With `as_they_are` nothing does: the messages are somebody else's
     to shorten, and the budget says when they are too many. `memories_asked`
     are those of which at least one should be in it.
@@ -415,7 +362,6 @@ def pack_context(
         memories_asked=memories_asked,
     )
     limit = account(()).available_tokens
-    notes: tuple[str, ...] = ()
     if as_they_are:
         sent: tuple[Message, ...] = conversation.messages
         report = _as_they_are(conversation, packages, limit, count_message)
@@ -424,12 +370,11 @@ def pack_context(
             conversation.messages,
             limit,
             count_message=count_message,
-            now=now,
             packages=packages,
             current=conversation.asked,
         )
-        sent, report, notes = plan.messages, plan.report, plan.warnings
-    return ContextPlan(messages=sent, report=report, budget=account(report.kept), notes=notes)
+        sent, report = plan.messages, plan.report
+    return ContextPlan(messages=sent, report=report, budget=account(report.kept))
 
 
 def _as_they_are(
@@ -451,16 +396,16 @@ def _as_they_are(
     listed = [
         make_package(
             kind,
-            tuple(conversation[at] for at in places),
             id=name,
             tokens=sum(counted[at][0] for at in places),
+            items=len(places),
             can_drop=False,
         )
         for (name, kind), places in parts.items()
     ]
     media = [inside.package for _, inside in counted if inside]
     fates = (
-        Fate(package=package, outcome="fixed", reason="sent as it came", sent=package)
+        Fate(package=package, outcome="fixed", reason="sent as it came")
         for package in (*listed, *media, *packages)
     )
     return BudgetReport(limit_tokens=limit_tokens, fates=tuple(fates))

@@ -149,11 +149,9 @@ def packages(
         ContentPackage,
         id=st.sampled_from(("a", "b", "c", "A")) | texts(max_size=6).filter(bool),
         type=st.sampled_from(TYPES) | texts(max_size=9).filter(bool),
-        content=texts(max_size=30),
         tokens=st.integers(0, max_tokens),
-        importance=units(),
+        items=st.integers(1, 3),
         relevance=st.none() | units(),
-        timestamp=st.none() | instants(),
         can_drop=can_drop if can_drop is not None else st.integers(0, 4).map(bool),
         priority=st.integers(1, 10),
     )
@@ -161,8 +159,8 @@ def packages(
         ContentPackage,
         id=st.sampled_from(("a", "b", "c", "d", "A")),
         type=st.sampled_from(TYPES),
-        content=st.just("a text that can be cut"),
         tokens=st.integers(20, 30),
+        can_drop=can_drop if can_drop is not None else st.just(True),
     )
     return anything | equal
 

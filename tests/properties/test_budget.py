@@ -23,14 +23,13 @@ from agentmem.prompt.budget import (
     fates_to_list,
     fill,
     make_package,
-    score,
     tally,
 )
 from agentmem.prompt.build import Room, memory_type, room_for
 from agentmem.prompt.messages import last_question
 from agentmem.prompt.trim import ContextPlan, pack_context
 from agentmem.text.messages import text_of
-from tests.properties.conversations import IMAGE, NOW, conversations, hits, packages, size_of, users
+from tests.properties.conversations import conversations, hits, packages, size_of, users
 from tests.properties.strategies import texts
 
 counts = st.integers(0, 300_000) | st.integers(0, 50)
@@ -96,10 +95,10 @@ def test_fill_keeps_within_the_limit_and_drops_only_what_did_not_fit(
     fixed = [p for p in offered if not p.can_drop]
     if sum(p.tokens for p in fixed) > limit:
         with pytest.raises(FixedContentTooLarge) as caught:
-            fill(offered, limit, now=NOW)
+            fill(offered, limit)
         assert caught.value.needed_tokens == sum(p.tokens for p in fixed)
         return
-    report = fill(offered, limit, now=NOW)
+    report = fill(offered, limit)
 
     assert report.used_tokens == sum(p.tokens for p in report.kept) <= limit
     for package in fixed:
@@ -109,7 +108,7 @@ def test_fill_keeps_within_the_limit_and_drops_only_what_did_not_fit(
 
     flexible = [fate for fate in report.fates if fate.package.can_drop]
     left = limit - sum(p.tokens for p in fixed)
-    order = [(-score(fate.package, now=NOW), fate.package.id) for fate in flexible]
+    order = [(-(fate.score or 0.0), fate.package.id) for fate in flexible]
     assert order == sorted(order)
     for fate in flexible:
         assert (fate.outcome == "kept") == (fate.package.tokens <= left)
@@ -118,7 +117,7 @@ def test_fill_keeps_within_the_limit_and_drops_only_what_did_not_fit(
 
     shuffled = list(offered)
     random.shuffle(shuffled)
-    assert fill(shuffled, limit, now=NOW) == report
+    assert fill(shuffled, limit) == report
 
 
 budgets = st.builds(
@@ -173,8 +172,8 @@ def test_reports_never_leave_their_columns(
     budget: Budget, offered: list[ContentPackage], columns: int, ascii_only: bool
 ) -> None:
     """B5 Report width. No line of a report is wider than asked for, whatever the names and numbers; the ASCII form is ASCII; nothing in it moves the cursor."""
-    report = fill(offered, 10**14, now=NOW)
-    tight = fill([p for p in offered if p.can_drop], 40, now=NOW)
+    report = fill(offered, 10**14)
+    tight = fill([p for p in offered if p.can_drop], 40)
     drawn = [
         render_budget(budget, columns=columns, ascii_only=ascii_only),
         render_fates(tight.fates, columns=columns, ascii_only=ascii_only),
@@ -239,15 +238,14 @@ def test_a_packed_context_fits_and_accounts_for_everything(
     assume(last_question(messages) == len(messages) - 1)
     beside = [
         *(
-            make_package(memory_type(one), one.text, id=one.id, tokens=len(one.text))
+            make_package(memory_type(one), id=one.id, tokens=len(one.text), can_drop=False)
             for one in map(memory_of, found)
         ),
         *(
-            make_package("tool-result", text, id=name, tokens=len(text))
+            make_package("tool-result", id=name, tokens=len(text), can_drop=False)
             for name, text in results.items()
         ),
-        make_package("media-image", IMAGE, id="picture", tokens=85),
-        make_package("tool-schema", "", id="tool-schema", tokens=11),
+        make_package("tool-schema", id="tool-schema", tokens=11),
     ]
 
     def pack() -> ContextPlan:
@@ -257,7 +255,6 @@ def test_a_packed_context_fits_and_accounts_for_everything(
             window_tokens=window,
             reserve_tokens=reserve,
             count_message=size_of,
-            now=NOW,
             as_they_are=as_they_are,
         )
 
@@ -265,7 +262,7 @@ def test_a_packed_context_fits_and_accounts_for_everything(
         with pytest.raises(InvalidNumber):
             pack()
         return
-    least = size_of(current) + size_of(system) + 11
+    least = size_of(current) + size_of(system) + sum(package.tokens for package in beside)
     if least > window - reserve and not as_they_are:
         with pytest.raises(FixedContentTooLarge):
             pack()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -23,15 +22,13 @@ from agentmem.prompt.budget import (
     tally,
 )
 
-NOW = datetime(2026, 1, 31, tzinfo=UTC)
-
 
 def package(id_: str, tokens: int, **fields: Any) -> ContentPackage:
-    return ContentPackage(**{"id": id_, "type": "x", "content": "", "tokens": tokens, **fields})
+    return ContentPackage(**{"id": id_, "type": "x", "tokens": tokens, **fields})
 
 
 def test_a_smaller_package_is_still_tried_after_one_that_did_not_fit() -> None:
-    report = fill([package("big", 90, priority=9), package("small", 5, priority=1)], 50, now=NOW)
+    report = fill([package("big", 90, priority=9), package("small", 5, priority=1)], 50)
     assert [p.id for p in report.kept] == ["small"]
     assert [f.reason for f in report.fates] == [
         "did not fit: needs 90, 50 left",
@@ -43,27 +40,26 @@ def test_fixed_packages_come_first_whatever_their_score() -> None:
     report = fill(
         [package("best", 10, priority=10), package("must", 10, priority=1, can_drop=False)],
         10,
-        now=NOW,
     )
     assert [p.id for p in report.kept] == ["must"]
 
 
 def test_equal_scores_keep_the_order_of_their_ids() -> None:
-    report = fill([package("b", 10), package("a", 10)], 10, now=NOW)
+    report = fill([package("b", 10), package("a", 10)], 10)
     assert [p.id for p in report.kept] == ["a"]
 
 
 def test_fixed_content_that_does_not_fit_is_an_error_that_names_the_items() -> None:
     with pytest.raises(FixedContentTooLarge, match="prompt 9,000") as caught:
-        fill([package("prompt", 9_000, can_drop=False)], 8_192, now=NOW)
+        fill([package("prompt", 9_000, can_drop=False)], 8_192)
     assert (caught.value.needed_tokens, caught.value.limit_tokens) == (9_000, 8_192)
 
 
 def test_bad_arguments_of_a_fill_are_typed_errors() -> None:
     for limit in (-1, math.nan, 1.5, None, "9"):
         with pytest.raises(InvalidNumber, match="limit_tokens"):
-            fill([], limit, now=NOW)  # type: ignore[arg-type]  # what a caller may do
-    assert fill([], 0, now=NOW).fates == ()
+            fill([], limit)  # type: ignore[arg-type]  # what a caller may do
+    assert fill([], 0).fates == ()
 
 
 def test_the_knowledge_budget_of_a_small_window() -> None:
@@ -109,7 +105,7 @@ def example() -> Budget:
         ("message-current", "c", 48),
     ]
     return tally(
-        [make_package(kind, "", id=name, tokens=tokens) for kind, name, tokens in rows],
+        [make_package(kind, id=name, tokens=tokens) for kind, name, tokens in rows],
         window_tokens=16_384,
         reserved_tokens=4_639,
         memories_asked=4,
@@ -132,7 +128,7 @@ def test_a_budget_says_what_is_used_reserved_and_left() -> None:
 def warned(used: int, *, asked: int = 0, memories: int = 0) -> list[str]:
     packages = [package("a", used - memories)]
     if memories:
-        packages.append(make_package("memory-semantic", "", id="m", tokens=memories))
+        packages.append(make_package("memory-semantic", id="m", tokens=memories))
     budget = tally(packages, window_tokens=120, reserved_tokens=20, memories_asked=asked)
     return [warning.code for warning in budget.warnings]
 
@@ -195,9 +191,7 @@ def test_a_report_narrower_than_40_columns_is_refused() -> None:
 
 
 def test_fates_are_listed_with_their_reasons() -> None:
-    report = fill(
-        [package("a", 900, priority=9), package("b", 20), package("c\n", 3_000)], 100, now=NOW
-    )
+    report = fill([package("a", 900, priority=9), package("b", 20), package("c\n", 3_000)], 100)
     assert render_fates(report.fates) == (
         """\
 Type  Id  Tokens  Why
@@ -209,7 +203,7 @@ x     c\ufffd   3,000  did not fit: needs 3,000, 80 left"""
 
 
 def test_neighbours_with_one_reason_share_a_line() -> None:
-    report = fill([package(i, 50) for i in "abc"], 0, now=NOW)
+    report = fill([package(i, 50) for i in "abc"], 0)
     assert "3 items     150  did not fit: needs 50, 0 left" in render_fates(report.fates)
 
 
@@ -220,7 +214,7 @@ def test_the_json_form_is_plain() -> None:
         "tokens": 900,
         "items": 1,
     }
-    fates = fates_to_list(fill([package("a", 9)], 5, now=NOW).fates)
+    fates = fates_to_list(fill([package("a", 9)], 5).fates)
     assert fates == [
         {
             "id": "a",

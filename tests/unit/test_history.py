@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from agentmem.prompt.budget import ContentPackage
 from agentmem.prompt.trim import TrimPlan, group_turns, trim
 from agentmem.text.messages import media_parts, text_of
 
-NOW = datetime(2026, 1, 31, tzinfo=UTC)
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
 Messages = list[dict[str, Any]]
 
@@ -64,7 +62,7 @@ def ten(message: Any) -> int:
 
 
 def trimmed(messages: Messages, limit: int, **options: Any) -> TrimPlan:
-    return trim(messages, limit, count_message=ten, now=NOW, **options)
+    return trim(messages, limit, count_message=ten, **options)
 
 
 def packages_of(plan: TrimPlan) -> list[str]:
@@ -159,7 +157,7 @@ def test_the_oldest_turn_goes_first() -> None:
 
 def test_a_big_old_turn_stops_the_search_for_older_ones() -> None:
     messages = [user("small"), user("x" * 500), user("now")]
-    plan = trim(messages, 60, count_message=lambda m: len(text_of(m)) + 1, now=NOW)
+    plan = trim(messages, 60, count_message=lambda m: len(text_of(m)) + 1)
     assert plan.kept_indices == (2,)
     assert [f.reason for f in plan.report.fates] == [
         "trimmed: older than one that did not fit",
@@ -181,18 +179,20 @@ def test_an_orphaned_result_in_the_middle_is_the_callers_business() -> None:
 
 def test_the_steps_of_the_present_turn_go_last() -> None:
     messages = [user("old"), user("now"), calls("a"), result("a"), calls("b"), result("b")]
-    memory = ContentPackage(id="m", type="memory-semantic", content="x", tokens=10)
-    everything = trimmed(messages, 70, packages=[memory])
-    assert everything.kept_indices == (0, 1, 2, 3, 4, 5)
-    tighter = trimmed(messages, 60, packages=[memory])
-    assert (tighter.kept_indices, len(packages_of(tighter))) == ((1, 2, 3, 4, 5), 1)
-    tighter = trimmed(messages, 50, packages=[memory])
-    assert (tighter.kept_indices, len(packages_of(tighter))) == ((1, 2, 3, 4, 5), 0)
-    tighter = trimmed(messages, 49, packages=[memory])
-    assert (tighter.kept_indices, tighter.warnings) == ((1, 4, 5), ())
-    tighter = trimmed(messages, 29, packages=[memory])
-    assert tighter.kept_indices == (1,)
-    assert "latest step" in tighter.warnings[0]
+    memory = ContentPackage(id="m", type="memory-semantic", tokens=10, can_drop=False)
+    kept = {
+        limit: trimmed(messages, limit, packages=[memory]).kept_indices
+        for limit in (70, 69, 60, 59, 39)
+    }
+    assert kept == {
+        70: (0, 1, 2, 3, 4, 5),
+        69: (1, 2, 3, 4, 5),
+        60: (1, 2, 3, 4, 5),
+        59: (1, 4, 5),
+        39: (1,),
+    }
+    without_steps = trimmed(messages, 39, packages=[memory]).report.fates[0]
+    assert without_steps.reason == "trimmed: earlier messages go before the steps of this turn"
 
 
 def test_media_inside_earlier_messages_goes_before_any_message() -> None:
@@ -207,7 +207,7 @@ def test_media_inside_earlier_messages_goes_before_any_message() -> None:
         {"type": "text", "text": "[image left out]"},
     ]
     assert picture["content"][1] is IMAGE
-    assert plan.used_tokens == 50
+    assert plan.report.used_tokens == 50
 
 
 def test_the_picture_in_the_current_message_stays() -> None:
@@ -233,26 +233,8 @@ def test_images_of_a_tool_and_images_beside_the_content_can_be_left_out() -> Non
     assert plan.messages[2]["tool_call_id"] == "a"
 
 
-def test_memories_go_by_score_when_no_message_is_left() -> None:
-    memories = [
-        ContentPackage(id="low", type="memory-episodic", content="x", tokens=30, priority=6),
-        ContentPackage(id="high", type="memory-semantic", content="x", tokens=30, priority=8),
-    ]
-    plan = trimmed([SYSTEM, user("old"), user("now")], 60, packages=memories)
-    assert plan.kept_indices == (0, 2)
-    assert packages_of(plan) == ["high"]
-
-
-def test_a_package_that_can_never_fit_costs_no_message_its_place() -> None:
-    huge = ContentPackage(id="huge", type="tool-result", content="x", tokens=50_000)
-    small = ContentPackage(id="small", type="memory-semantic", content="x", tokens=10)
-    plan = trimmed([SYSTEM, user("old"), user("now")], 45, packages=[huge, small])
-    assert plan.kept_indices == (0, 1, 2)
-    assert packages_of(plan) == ["small"]
-
-
 def test_fixed_packages_are_always_sent() -> None:
-    schema = ContentPackage(id="t", type="tool-schema", content="", tokens=50, can_drop=False)
+    schema = ContentPackage(id="t", type="tool-schema", tokens=50, can_drop=False)
     plan = trimmed([user("old"), user("now")], 60, packages=[schema])
     assert packages_of(plan) == [schema.id]
     with pytest.raises(FixedContentTooLarge, match="t 50"):
@@ -267,7 +249,7 @@ def test_each_message_is_counted_once() -> None:
         return 1
 
     messages = [SYSTEM, user("1"), answer("1!"), user("now")]
-    trim(messages, 100, count_message=count, now=NOW)
+    trim(messages, 100, count_message=count)
     assert seen == messages
 
 
