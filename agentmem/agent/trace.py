@@ -6,36 +6,45 @@ because of it: what cannot be queued or written is counted and logged.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentmem.base.checks import require_text
-from agentmem.base.errors import AgentMemError, DuplicateRecord, RecordNotFound, SnapshotNotFound
+from agentmem.base.errors import (
+    AgentMemError,
+    DuplicateRecord,
+    InvalidInput,
+    RecordNotFound,
+    SnapshotNotFound,
+)
 from agentmem.base.lazy import Lazy, made
-from agentmem.base.types import Scope
+from agentmem.base.types import EMPTY, Scope, utc
 from agentmem.prompt.snapshot import (
+    ERASED_TEXT,
     MESSAGE_PREFIX,
+    TEXT_PREFIX,
+    Looked,
     Outcome,
+    Part,
     Snapshot,
-    from_fields,
-    outcome_from_fields,
-    outcome_to_fields,
-    pack,
     said_mention,
-    text_ids,
-    to_fields,
-    unpack,
-    without_keys_of,
-    without_texts_of,
 )
 from agentmem.search.parts import Parts, Queue
 from agentmem.sources.background import SNAPSHOT
 from agentmem.stores.values import NO_SCOPE, SnapshotRecord
 from agentmem.text.secrets import without_keys
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _log = logging.getLogger(__name__)
 
@@ -96,8 +105,9 @@ class Trace:
             late = self._unwritten.get(snapshot_id)
 
         def payload() -> dict[str, Any]:
-            kept = outcome_to_fields(replace(outcome, error=without_keys(outcome.error)))
-            said: dict[str, Any] = {"id": snapshot_id, "outcome": kept}
+            kept = replace(outcome, error=without_keys(outcome.error))
+            later = Lazy(lambda: kept, characters=len(kept.answer), write=as_fields)
+            said: dict[str, Any] = {"id": snapshot_id, "outcome": later}
             return said if late is None else {**said, "snapshot": late}
 
         self._submit(scope, f"{snapshot_id}:outcome" if late is None else snapshot_id, payload)
@@ -182,58 +192,33 @@ class Trace:
     def handle(self, payload: Mapping[str, Any], scope: Scope) -> None:
         with self._lock:
             self._unwritten.pop(payload.get("id", ""), None)
-        snapshot = made(payload.get("snapshot"))
+        snapshot, outcome = made(payload.get("snapshot")), made(payload.get("outcome"))
         if isinstance(snapshot, Mapping):  # it waited in the store
             snapshot = from_fields(snapshot)
-        outcome = payload.get("outcome")
-        if snapshot is None:
-            if outcome is not None:
-                self._write_outcome(payload, scope)
-            return
+        if isinstance(outcome, Mapping):
+            outcome = _read_as(Outcome, outcome)
+        if snapshot is not None:
+            try:
+                self._write(replace(snapshot, outcome=outcome or snapshot.outcome))
+                return
+            except DuplicateRecord:  # taken up again, or completed while it was being written
+                pass
         if outcome is not None:
-            snapshot = replace(snapshot, outcome=outcome_from_fields(outcome))
-        try:
-            self._write(snapshot)
-        except DuplicateRecord:  # taken up again, or completed while it was being written
-            if outcome is not None:
-                self._write_outcome(payload, scope)
+            try:
+                record = self._store.snapshots.get(scope, payload["id"])
+            except RecordNotFound:
+                return  # erased or pruned since
+            data = {**record.data, "outcome": as_fields(outcome)}
+            self._store.snapshots.replace(replace(record, data=data))
 
     def _write(self, snapshot: Snapshot) -> None:
         offered = {seen.id for seen in snapshot.looked_at if seen.section in _MEMORY_SECTIONS}
         erased = frozenset(offered - self._store.feed.taken(offered)) if offered else frozenset()
-        packed = pack(without_keys_of(without_texts_of(snapshot, erased)))
-        owner = Scope(user_id=snapshot.scope.user_id)
-        shared = [
-            SnapshotRecord(
-                id=text.id,
-                created_at=snapshot.created_at,
-                data={"text": text.text},
-                mentions=(text.memory_id,),
-                scope=owner,
-            )
-            for text in packed.shared
-        ]
-        record = SnapshotRecord(
-            id=snapshot.id,
-            created_at=snapshot.created_at,
-            data=packed.data,
-            mentions=packed.mentions,
-            scope=snapshot.scope,
-        )
+        record, shared = pack(without_keys_of(without_texts_of(snapshot, erased)))
         self._store.snapshots.put(record, shared=shared)
         self._written += 1
         if self._written % self._pruned_every == 1 % self._pruned_every:
             self.prune(now=snapshot.created_at)
-
-    def _write_outcome(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        outcome = outcome_from_fields(payload["outcome"])
-        try:
-            record = self._store.snapshots.get(scope, payload["id"])
-        except RecordNotFound:
-            return  # erased or pruned since
-        self._store.snapshots.replace(
-            replace(record, data={**record.data, "outcome": outcome_to_fields(outcome)})
-        )
 
     def _settle(self) -> None:
         """Let what this process recorded be written, so that reading sees it."""
@@ -248,15 +233,186 @@ class Trace:
         self, records: Iterable[SnapshotRecord], *, texts: bool = True
     ) -> tuple[Snapshot, ...]:
         found = tuple(records)
-        wanted = {text_id for record in found for text_id in text_ids(record.data)}
+        wanted = {
+            looked["text_id"]
+            for record in found
+            for looked in record.data.get("looked_at") or ()
+            if "text_id" in looked
+        }
         shared = self._store.snapshots.shared(wanted) if texts and wanted else {}
         known = {text_id: str(record.data.get("text", "")) for text_id, record in shared.items()}
         return tuple(unpack(record.data, known) for record in found)
 
 
+# ----------------------------------------------------------------------------
+# Snapshots as JSON values, and packed for keeping: texts that repeat stand apart, by hash.
+#
+# Writing never fails: a number that is not finite becomes `None`, a letter that
+# is not Unicode text becomes a question mark, a setting that is not JSON its
+# text. For everything else reading gives back what was written (N1).
+
+
+VERSION = 1
+_SHARED_CHARACTERS = 1_000
+"""Shorter texts cost more to share than to repeat: compressed with the others of its snapshot one
+takes tens of bytes, and a row of its own hundreds and a millisecond for forty."""
+_DEEPEST = 20
+
+
+def to_fields(snapshot: Snapshot) -> dict[str, Any]:
+    """`snapshot` as JSON values, every field; never raises for a Snapshot."""
+    return {"version": VERSION, **as_fields(snapshot)}
+
+
 def fields_or_none(snapshot: Snapshot | None) -> dict[str, Any] | None:
     """A snapshot as it waits in a file."""
     return None if snapshot is None else to_fields(without_keys_of(snapshot))
+
+
+def from_fields(written: Mapping[str, Any]) -> Snapshot:
+    """The snapshot `to_fields` wrote; fields of a newer version are left out, bad ones refused."""
+    snapshot: Snapshot = _read_as(Snapshot, written)
+    if snapshot.created_at.utcoffset() is None:
+        raise InvalidInput("snapshot", "created_at has no time zone", "cannot be read")
+    return snapshot
+
+
+def pack(snapshot: Snapshot) -> tuple[SnapshotRecord, tuple[SnapshotRecord, ...]]:
+    """`snapshot` as it is kept, and its longer memory texts, kept once for all snapshots.
+
+    A shared text belongs to one user and one memory, so that it is erased with
+    either and never shown to anybody else.
+    """
+    data = {"version": VERSION, **as_fields(snapshot, sparse=True)}
+    owner = Scope(user_id=snapshot.scope.user_id)
+    shared: dict[str, SnapshotRecord] = {}
+    looked_at = data.get("looked_at", ())
+    for looked in looked_at:
+        text = looked.get("text", "")
+        if len(text) < _SHARED_CHARACTERS:
+            continue
+        whose = json.dumps([data["scope"].get("user_id"), looked["id"], text]).encode("ascii")
+        key = TEXT_PREFIX + hashlib.blake2b(whose, digest_size=16).hexdigest()
+        shared[key] = SnapshotRecord(
+            id=key,
+            created_at=snapshot.created_at,
+            data={"text": text},
+            mentions=(looked["id"],),
+            scope=owner,
+        )
+        del looked["text"]
+        looked["text_id"] = key
+    ids = dict.fromkeys(looked["id"] for looked in looked_at)
+    message = [MESSAGE_PREFIX + data["message_id"]] if data["message_id"] else []
+    record = SnapshotRecord(
+        id=snapshot.id,
+        created_at=snapshot.created_at,
+        data=data,
+        mentions=(*ids, *shared, *message),
+        scope=snapshot.scope,
+    )
+    return record, tuple(shared.values())
+
+
+def unpack(data: Mapping[str, Any], texts: Mapping[str, str]) -> Snapshot:
+    """The snapshot that was packed; a shared text that is gone reads `(erased)`."""
+    looked_at = [
+        {**looked, "text": texts.get(looked["text_id"], ERASED_TEXT)}
+        if "text_id" in looked
+        else looked
+        for looked in data.get("looked_at") or ()
+    ]
+    return from_fields({**data, "looked_at": looked_at})
+
+
+def without_texts_of(snapshot: Snapshot, erased: frozenset[str]) -> Snapshot:
+    """`snapshot` as it may be kept after these memories were erased: nothing that quotes them."""
+    if not any(looked.id in erased for looked in snapshot.looked_at):
+        return snapshot
+    outcome = snapshot.outcome
+    return replace(
+        snapshot,
+        query=ERASED_TEXT,
+        message=ERASED_TEXT,
+        looked_at=tuple(looked for looked in snapshot.looked_at if looked.id not in erased),
+        warnings=(*snapshot.warnings, "a memory was erased before this was written"),
+        outcome=None if outcome is None else replace(outcome, answer=ERASED_TEXT),
+    )
+
+
+def without_keys_of(snapshot: Snapshot) -> Snapshot:
+    """`snapshot` as it may be kept: what went wrong without the keys that providers repeat."""
+    outcome = snapshot.outcome
+    return replace(
+        snapshot,
+        warnings=tuple(map(without_keys, snapshot.warnings)),
+        degradations=tuple(map(without_keys, snapshot.degradations)),
+        outcome=None if outcome is None else replace(outcome, error=without_keys(outcome.error)),
+    )
+
+
+_FIELDS: dict[type, tuple[tuple[str, Any], ...]] = {
+    kind: tuple(
+        (one.name, EMPTY if one.default_factory is not MISSING else one.default)
+        for one in fields(kind)
+    )
+    for kind in (Snapshot, Scope, Part, Looked, Outcome)
+}
+"""The names and the defaults of what a snapshot is made of."""
+_VALUES = {kind: attrgetter(*(name for name, _ in named)) for kind, named in _FIELDS.items()}
+
+
+def as_fields(value: Any, *, sparse: bool = False) -> dict[str, Any]:
+    """The fields of a value as JSON has them; a `sparse` one leaves out what is as by default."""
+    kind = type(value)
+    return {
+        # Nearly all are plain texts and numbers.
+        name: given
+        if type(given) is int or (type(given) is str and given.isascii())
+        else _plain(given, sparse=sparse)
+        for (name, default), given in zip(_FIELDS[kind], _VALUES[kind](value), strict=True)
+        if not (sparse and (given is default or given == default))
+    }
+
+
+def _plain(value: Any, depth: int = 0, *, sparse: bool = False) -> Any:
+    """`value` as JSON has it, whatever it is."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if type(value) in _FIELDS:
+        return as_fields(value, sparse=sparse)
+    if isinstance(value, datetime):
+        return utc(value).isoformat()
+    if depth > _DEEPEST:
+        return "…"
+    if isinstance(value, Mapping):
+        return {_plain(str(key)): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item, depth + 1, sparse=sparse) for item in value]
+    return _plain(str(value))
+
+
+def _read_as(kind: type, written: Mapping[str, Any]) -> Any:
+    """The value `as_fields` wrote; `InvalidInput` for anything else."""
+    try:
+        return _reader(kind).validate_python(written)
+    except ValueError as error:
+        raise InvalidInput("snapshot", str(error), "cannot be read") from None
+
+
+@cache
+def _reader(kind: type) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+# ----------------------------------------------------------------------------
+# One line in the log for each built context.
 
 
 contexts_log = logging.getLogger("agentmem.contexts")

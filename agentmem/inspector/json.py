@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import Field, TypeAdapter
 
+from agentmem.agent.trace import to_fields
 from agentmem.base.checks import require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.inspector.audit import AuditReport
@@ -24,7 +25,7 @@ from agentmem.inspector.look import Event, Inspection
 from agentmem.inspector.replay import Replay, SnapshotDiff, Why
 from agentmem.inspector.stats import StatsReport
 from agentmem.prompt.budget import Budget, BudgetWarning, Fate, budget_to_dict, fates_to_list
-from agentmem.prompt.snapshot import Snapshot, to_fields
+from agentmem.prompt.snapshot import Snapshot
 
 VERSION = 1
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from operator import attrgetter
-from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from agentmem.base.errors import InvalidInput
 from agentmem.base.types import EMPTY, Hit, Memory, Scope, quoted, served_text, utc
 from agentmem.prompt.budget import ContentPackage, make_package
 from agentmem.prompt.build import BuiltBlock, SourceFate
 from agentmem.prompt.trim import ContextPlan
-from agentmem.text.secrets import without_keys
 
 Decision = Literal["kept", "cut", "dropped"]
 Section = Literal["knowledge", "profile", "working", "history", "media", "other"]
@@ -290,228 +283,15 @@ def looked_at_messages(plan: ContextPlan | None) -> list[Looked]:
 
 
 # ----------------------------------------------------------------------------
-# Snapshots as JSON values, and packed for keeping: texts that repeat stand apart, by hash.
-#
-# Writing never fails: a number that is not finite becomes `None`, a letter that
-# is not Unicode text becomes a question mark, a setting that is not JSON its
-# text. For everything else reading gives back what was written (N1).
+# What a kept trace is found by: the memories in it, its message, what was said in its turn.
 
 
-VERSION = 1
 TEXT_PREFIX = "text:"
 MESSAGE_PREFIX = "message:"
 SAID_PREFIX = "said:"
 ERASED_TEXT = "(erased)"
-_SHARED_CHARACTERS = 1_000
-"""Shorter texts cost more to share than to repeat: compressed with the others of its snapshot one
-takes tens of bytes, and a row of its own hundreds and a millisecond for forty."""
-_DEEPEST = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedText:
-    """A text that snapshots point to by `id`; `memory_id` is whose text it is."""
-
-    id: str
-    memory_id: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
-    """A snapshot as it is kept. `mentions` names memories, shared texts and the message.
-
-    What was said in its turn is added to them by `said_mention` once it is remembered.
-    """
-
-    data: Mapping[str, Any]
-    mentions: tuple[str, ...]
-    shared: tuple[SharedText, ...]
-
-
-def to_fields(snapshot: Snapshot) -> dict[str, Any]:
-    """`snapshot` as JSON values, every field; never raises for a Snapshot."""
-    return {"version": VERSION, **_fields_of(snapshot)}
-
-
-def from_fields(written: Mapping[str, Any]) -> Snapshot:
-    """The snapshot `to_fields` wrote; fields of a newer version are left out, bad ones refused."""
-    try:
-        values = _known(Snapshot, written)
-        for name in ("settings", "timings_ms"):
-            values[name] = _frozen(values.get(name))
-        for name in ("warnings", "degradations"):
-            values[name] = tuple(map(str, values.get(name) or ()))
-        created_at = datetime.fromisoformat(written["created_at"])
-        if created_at.utcoffset() is None:
-            raise ValueError("created_at has no time zone")
-        outcome = written.get("outcome")
-        made = {
-            "created_at": created_at,
-            "scope": Scope(**(written.get("scope") or {})),
-            "parts": tuple(Part(**_known(Part, part)) for part in written.get("parts") or ()),
-            "looked_at": tuple(map(_looked, written.get("looked_at") or ())),
-            "outcome": None if outcome is None else outcome_from_fields(outcome),
-        }
-        return Snapshot(**(values | made))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput("snapshot", str(error), "cannot be read") from None
-
-
-def outcome_to_fields(outcome: Outcome) -> dict[str, Any]:
-    """`outcome` as JSON values."""
-    return _fields_of(outcome)
-
-
-def outcome_from_fields(written: Mapping[str, Any]) -> Outcome:
-    """The outcome `outcome_to_fields` wrote."""
-    values = _known(Outcome, written)
-    frozen = {name: _frozen(values.get(name)) for name in ("usage", "calls")}
-    return Outcome(**(values | frozen))
-
-
-def pack(snapshot: Snapshot) -> Packed:
-    """`snapshot` with its longer memory texts taken out, to be kept once for all snapshots.
-
-    A shared text belongs to one user and one memory, so that it is erased with
-    either and never shown to anybody else.
-    """
-    data = {"version": VERSION, **_fields_of(snapshot, sparse=True)}
-    shared: dict[str, SharedText] = {}
-    looked_at = data.get("looked_at", ())
-    for looked in looked_at:
-        text = looked.get("text", "")
-        if len(text) < _SHARED_CHARACTERS:
-            continue
-        key = _text_id(data["scope"].get("user_id"), looked["id"], text)
-        shared[key] = SharedText(id=key, memory_id=looked["id"], text=text)
-        del looked["text"]
-        looked["text_id"] = key
-    ids = dict.fromkeys(looked["id"] for looked in looked_at)
-    message = [MESSAGE_PREFIX + data["message_id"]] if data["message_id"] else []
-    return Packed(data=data, mentions=(*ids, *shared, *message), shared=tuple(shared.values()))
 
 
 def said_mention(memory_id: str) -> str:
     """How the trace of a turn names a memory of what was said in it."""
     return SAID_PREFIX + memory_id
-
-
-def unpack(data: Mapping[str, Any], texts: Mapping[str, str]) -> Snapshot:
-    """The snapshot that was packed; a shared text that is gone reads `(erased)`."""
-    try:
-        looked_at = [
-            {**looked, "text": texts.get(looked["text_id"], ERASED_TEXT)}
-            if "text_id" in looked
-            else looked
-            for looked in data.get("looked_at") or ()
-        ]
-    except (KeyError, TypeError) as error:
-        raise InvalidInput("snapshot", str(error), "cannot be read") from None
-    return from_fields({**data, "looked_at": looked_at})
-
-
-def text_ids(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The shared texts a packed snapshot points to."""
-    looked_at = data.get("looked_at") or ()
-    return tuple(dict.fromkeys(looked["text_id"] for looked in looked_at if "text_id" in looked))
-
-
-def without_texts_of(snapshot: Snapshot, erased: frozenset[str]) -> Snapshot:
-    """`snapshot` as it may be kept after these memories were erased: nothing that quotes them."""
-    if not any(looked.id in erased for looked in snapshot.looked_at):
-        return snapshot
-    outcome = snapshot.outcome
-    return replace(
-        snapshot,
-        query=ERASED_TEXT,
-        message=ERASED_TEXT,
-        looked_at=tuple(looked for looked in snapshot.looked_at if looked.id not in erased),
-        warnings=(*snapshot.warnings, "a memory was erased before this was written"),
-        outcome=None if outcome is None else replace(outcome, answer=ERASED_TEXT),
-    )
-
-
-def without_keys_of(snapshot: Snapshot) -> Snapshot:
-    """`snapshot` as it may be kept: what went wrong without the keys that providers repeat."""
-    told = {
-        name: tuple(map(without_keys, getattr(snapshot, name)))
-        for name in ("warnings", "degradations")
-    }
-    outcome = snapshot.outcome
-    kept = None if outcome is None else replace(outcome, error=without_keys(outcome.error))
-    return replace(snapshot, **told, outcome=kept)  # type: ignore[arg-type]  # both are texts
-
-
-_FIELDS: dict[type, tuple[tuple[str, Any], ...]] = {
-    kind: tuple(
-        (one.name, EMPTY if one.default_factory is not MISSING else one.default)
-        for one in fields(kind)
-    )
-    for kind in (Snapshot, Scope, Part, Looked, Outcome)
-}
-"""The names and the defaults of what a snapshot is made of."""
-_VALUES = {kind: attrgetter(*(name for name, _ in named)) for kind, named in _FIELDS.items()}
-
-
-def _fields_of(value: Any, *, sparse: bool = False) -> dict[str, Any]:
-    """The fields of a value as JSON has them; a `sparse` one leaves out what is as by default."""
-    kind = type(value)
-    found: dict[str, Any] = {}
-    for (name, default), given in zip(_FIELDS[kind], _VALUES[kind](value), strict=True):
-        if sparse and (given is default or given == default):
-            continue
-        sort = type(given)
-        if sort is str:  # nearly all are plain texts and numbers
-            plain = given.isascii()
-        else:
-            plain = sort is int or (sort is float and math.isfinite(given))
-        found[name] = given if plain else _plain(given, sparse=sparse)
-    return found
-
-
-def _known(kind: type, written: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: written[name] for name, _ in _FIELDS[kind] if name in written}
-
-
-def _looked(written: Mapping[str, Any]) -> Looked:
-    values = _known(Looked, written)
-    if values["section"] not in get_args(Section) or values["decision"] not in get_args(Decision):
-        raise ValueError("an unknown section or decision")
-    return Looked(**(values | {"boosts": _frozen(values.get("boosts"))}))
-
-
-def _plain(value: Any, depth: int = 0, *, sparse: bool = False) -> Any:
-    """`value` as JSON has it, whatever it is."""
-    kind = type(value)
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
-    if value is None or isinstance(value, int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if kind in _FIELDS:
-        return _fields_of(value, sparse=sparse)
-    if isinstance(value, datetime):
-        return utc(value).isoformat()
-    if depth > _DEEPEST:
-        return "…"
-    if isinstance(value, Mapping):
-        return {
-            _plain(key if isinstance(key, str) else str(key)): _plain(item, depth + 1)
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, depth + 1, sparse=sparse) for item in value]
-    return _plain(str(value))
-
-
-def _frozen(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    return MappingProxyType(dict(value)) if value else EMPTY
-
-
-def _text_id(user_id: str | None, memory_id: str, text: str) -> str:
-    written = json.dumps([user_id, memory_id, text]).encode("ascii")
-    return TEXT_PREFIX + hashlib.blake2b(written, digest_size=16).hexdigest()
