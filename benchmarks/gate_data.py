@@ -127,10 +127,10 @@ def add_person(memory: MemoryManager, person: dict[str, Any], user_id: str) -> N
         when = f"{one['date']}T12:00:00+00:00"
         if one["by"] in ("user", "assistant"):
             said = {"role": one["by"], "content": one["text"], "created_at": when}
-            memory.add_messages([said], session=one["date"], user_id=user_id)
+            memory.add([said], session=one["date"], user_id=user_id)
         elif one["by"] == "page":
             url = f"https://ex.org/{person['id']}/{one['id']}"
-            memory.add_document(one["text"], url=url, title="", user_id=user_id)
+            memory.sources.add_document(one["text"], url=url, title="", user_id=user_id)
         else:
             memory.add(one["text"], user_id=user_id)
 
@@ -145,7 +145,7 @@ def add_conversations(memory: MemoryManager, folder: Path) -> list[str]:
             {"role": "user", "name": c["speaker"], "content": c["text"], "position": c["pos"]}
             for c in lines
         ]
-        memory.add_messages(said, session=session, user_id=group)
+        memory.add(said, session=session, user_id=group)
     return sorted({group for group, _ in sessions})
 
 

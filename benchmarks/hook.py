@@ -61,7 +61,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "memory.db"
         with agentmem.open(store) as memory:
-            memory.add_document(
+            memory.sources.add_document(
                 [f"Ship {n} of the harbour carries wood and tar." for n in range(said.memories)],
                 url="https://harbour.example/ships", user_id="ana",
             )  # fmt: skip

@@ -70,13 +70,13 @@ def hot_path(memory: MemoryManager) -> None:
 
     median, worst = timed(record, 500)
     print(f"Trace.record_late            {median:8.3f} ms median, {worst:.3f} ms p99 (limit 1 ms)")
-    memory.worker.flush(120)
+    memory.runtime.worker.flush(120)
     memory.upkeep.sync()
     before = memory.store.upkeep.stats().bytes
     began = time.perf_counter()
     for _ in range(500):
         record()
-    memory.worker.flush(120)
+    memory.runtime.worker.flush(120)
     spent = time.perf_counter() - began
     memory.upkeep.sync()
     grown = memory.store.upkeep.stats().bytes - before

@@ -105,7 +105,7 @@ def measure(
     memory = agentmem.open(folder / "memory.db", embedder=embedder)
     for first in track(range(0, memories, 1_000), description=f"adding {memories:,}"):
         texts = [source.text(12, 40) for _ in range(min(1_000, memories - first))]
-        memory.add_document(texts, url=f"bench:{first}", user_id="sam")
+        memory.sources.add_document(texts, url=f"bench:{first}", user_id="sam")
     memory.preferences.add("I prefer short answers", user_id="sam")
     memory.flush()
     memory.upkeep.sync()

@@ -78,10 +78,10 @@ def load(memory: Memory, corpus: list[Line], *, quiet: bool) -> None:
         if line.get("speaker"):
             sessions[line["group"], str(line.get("session", ""))].append(line)
     for (group, session), lines in track(sessions.items(), "conversations", disable=quiet):
-        memory.add_messages([message(line) for line in lines], session=session, user_id=group)
+        memory.add([message(line) for line in lines], session=session, user_id=group)
     documents = [line for line in corpus if not line.get("speaker") and line["text"].strip()]
     for line in track(documents, "documents", disable=quiet or not documents):
-        memory.add_document(
+        memory.sources.add_document(
             line["text"],
             url=f"doc:{line['_id']}",
             title=line["title"],

@@ -239,7 +239,7 @@ def fill(
         middle = first + one_user * (last - first) // n
         for user, start, end in (("one", first, middle), ("everyone", middle, last)):
             if start < end:
-                memory.add_document(
+                memory.sources.add_document(
                     work.texts[start:end],
                     url=f"bench:{user}:{start}",
                     vectors=work.vectors[start:end],
@@ -282,7 +282,7 @@ def add_call(
     memory: agentmem.MemoryManager, work: Work, number: int, *, name: str
 ) -> Callable[[], object]:
     text, vector = work.texts[number], work.vectors[number : number + 1]
-    return lambda: memory.add_document(
+    return lambda: memory.sources.add_document(
         [text], url=f"one:{name}:{number}", vectors=vector, user_id="adder"
     )
 

@@ -75,7 +75,7 @@ def fill(path: Path, memories: int) -> None:
                 f"The {PLACES[n % 8]} number {n} in street {n * 7 % 1009} opens at {n % 12 + 1}."
                 for n in range(start, min(start + 2_000, memories))
             ]
-            memory.add_document(texts, url=f"https://example.org/{start}", user_id="ann")
+            memory.sources.add_document(texts, url=f"https://example.org/{start}", user_id="ann")
         if EMBEDDER is not None:
             memory.upkeep.reembed()
         memory.upkeep.sync()

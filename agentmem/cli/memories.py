@@ -355,7 +355,11 @@ def erase(at: CommandRun, ids: tuple[str, ...], every: bool, yes: bool) -> None:
     question = "Erase {} for good? This cannot be undone."
     with at.memory() as memory:
         meant = agreed(at, memory, ids, question, every=every, yes=yes, deleted=True)
-        receipt = memory.erase_all(**at.whose) if meant is None else memory.erase(meant, **at.whose)
+        receipt = (
+            memory.upkeep.erase_all(**at.whose)
+            if meant is None
+            else memory.erase(meant, **at.whose)
+        )
     history = at.history  # what was typed into `chat` may repeat what was erased
     typed = history is not None and history.exists()
     if history is not None and typed:

@@ -168,7 +168,7 @@ class MemoryService(BaseMemoryService):
         ]
         if said:
             await asyncio.to_thread(
-                self._memory.add_messages,
+                self._memory.add,
                 said,
                 session=session_id or "",
                 listen=False,  # a profile is the user's, in whichever app

@@ -62,7 +62,7 @@ class AgentMemBlock(Remembers, BaseMemoryBlock[list[ChatMessage]]):
                 whose = self._keeper.whose(None, context=session, names=[session]).whose
                 memory: Any = self._keeper.memory
                 await asyncio.to_thread(
-                    memory.add_messages, told, session=str(session or ""), once=True, **whose
+                    memory.add, told, session=str(session or ""), once=True, **whose
                 )
 
 

@@ -67,7 +67,7 @@ class Memory:
         whose = dicts.whose_of({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
         marks = dicts.marks_of(metadata, expiration_date)
         said = dicts.messages_of(messages)
-        kept = self._memory.add_messages(said, listen=infer, once=infer, metadata=marks, **whose)
+        kept = self._memory.add(said, listen=infer, once=infer, metadata=marks, **whose)
         new = [one.id for one in kept.items if one.event == "ADD"]
         for fact in self._memory.living.learn(said, **whose).added if infer else ():
             told = {**fact.metadata, **marks}
@@ -168,7 +168,7 @@ class Memory:
     def reset(self) -> None:
         """Erase every private memory of everybody in this store."""
         for user in self._memory.upkeep.users():
-            self._memory.erase_all(user_id=user)
+            self._memory.upkeep.erase_all(user_id=user)
 
     def close(self) -> None:
         """Close what this opened."""

@@ -660,7 +660,7 @@ class Nightly:
             if self._closed.wait(seconds):
                 return
             if (memory := self._memory()) is not None:
-                memory.worker.submit(KIND, {}, key=KIND)
+                memory.runtime.worker.submit(KIND, {}, key=KIND)
 
 
 def run_nightly(memory: Parts, *, limit_seconds: float = LIMIT_SECONDS) -> int:

@@ -313,7 +313,7 @@ class Predictions:
             return
         self._cited.put(_whose(scope), tuple(cited)[:REMEMBERED_CITED])
         payload = {"features": list(self._digests(features)), "cited": list(cited)}
-        self._memory.worker.submit(LEARN_CITED, payload, scope=scope)
+        self._memory.runtime.worker.submit(LEARN_CITED, payload, scope=scope)
 
     def learn(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Do what `remember` asked for; what was erased since is not learned."""

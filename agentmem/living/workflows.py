@@ -239,7 +239,7 @@ class Workflows:
             "results": list(results),
             "calls": run_to_json(run)["calls"],
         }
-        return self._memory.worker.submit(LEARN_WORKFLOW, payload, scope=scope)
+        return self._memory.runtime.worker.submit(LEARN_WORKFLOW, payload, scope=scope)
 
     def learn(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Do what `remember` asked for."""

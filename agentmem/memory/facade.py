@@ -46,6 +46,7 @@ def awaited(
 class AsyncUpkeep(Awaitable[MemoryUpkeep]):
     """`memory.upkeep`, awaited."""
 
+    erase_all = awaited(MemoryUpkeep.erase_all)
     get_stats = awaited(MemoryUpkeep.get_stats)
     users = awaited(MemoryUpkeep.users)
     verify = awaited(MemoryUpkeep.verify)
@@ -62,6 +63,7 @@ class AsyncUpkeep(Awaitable[MemoryUpkeep]):
 class AsyncSources(Awaitable[Sources]):
     """`memory.sources`, awaited; what only queues is called on `memory.manager.sources`."""
 
+    add_document = awaited(Sources.add_document)
     index_page = awaited(Sources.index_page)
     index_path = awaited(Sources.index_path)
     index_url = awaited(Sources.index_url)
@@ -88,6 +90,7 @@ class AsyncLiving(Awaitable[Living]):
     learn = awaited(Living.learn)
     history_of = awaited(Living.history_of)
     consolidate = awaited(Living.consolidate)
+    supersede = awaited(Living.supersede)
     undo = awaited(Living.undo)
     journal = awaited(Living.journal)
     bring_back = awaited(Living.bring_back)
@@ -131,18 +134,14 @@ class AsyncMemoryManager(Awaitable[MemoryManager]):
         return await asyncio.to_thread(call, *args, **kwargs)
 
     add = awaited(MemoryManager.add)
-    add_messages = awaited(MemoryManager.add_messages)
-    add_document = awaited(MemoryManager.add_document)
     search = awaited(MemoryManager.search)
     get = awaited(MemoryManager.get)
     get_all = awaited(MemoryManager.get_all)
     history = awaited(MemoryManager.history)
     update = awaited(MemoryManager.update)
-    supersede = awaited(MemoryManager.supersede)
     delete = awaited(MemoryManager.delete)
     delete_all = awaited(MemoryManager.delete_all)
     erase = awaited(MemoryManager.erase)
-    erase_all = awaited(MemoryManager.erase_all)
     turn = awaited(MemoryManager.turn)
     flush = awaited(MemoryManager.flush)
     close = awaited(MemoryManager.close)

@@ -12,12 +12,27 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from agentmem.base.checks import require_count, require_items, require_path, require_text
 from agentmem.base.errors import InvalidInput
-from agentmem.base.types import Memory, Whose
+from agentmem.base.telemetry import span
+from agentmem.base.types import EMPTY, Document, Memory, Visibility, Whose, content_hash
 from agentmem.search.embedding import Progress
-from agentmem.search.intake import Instant, instant, scope_of
-from agentmem.search.results import FolderReport, IndexingResult, Memories, Stats
+from agentmem.search.intake import (
+    Instant,
+    from_chunks,
+    from_document,
+    instant,
+    require_something,
+    scope_of,
+)
+from agentmem.search.results import (
+    Added,
+    AddResult,
+    FolderReport,
+    IndexingResult,
+    Memories,
+    Stats,
+)
 from agentmem.search.results import Progress as FolderProgress
-from agentmem.stores.values import VerifyReport
+from agentmem.stores.values import Receipt, Source, VerifyReport
 
 if TYPE_CHECKING:
     from agentmem.base.config import LoopConfig
@@ -30,6 +45,7 @@ if TYPE_CHECKING:
     from agentmem.living.settle import Contradiction, Resolution, Resolved
     from agentmem.living.tiers import Prefetched, Shares, TieredContext
     from agentmem.memory.manager import MemoryManager
+    from agentmem.search.embedding import Vectors
     from agentmem.sources.code import LearnedPatterns
     from agentmem.sources.fetch import FetchLimits
     from agentmem.sources.imports.load import ImportSummary
@@ -38,6 +54,15 @@ if TYPE_CHECKING:
     from agentmem.stores.jsonl import ImportReport
 
     Signals = Sequence[Signal | tuple[str, str]]
+
+
+FEW_CHUNKS = 8
+
+
+def saying(text: str) -> dict[str, Any]:
+    """What changes in a memory that says something else: what was made of its text goes."""
+    said = {"text": require_something(text), "content_hash": content_hash(text)}
+    return {**said, "summary": None, "compressed": None, "index": None}
 
 
 class ManagerPart:
@@ -112,6 +137,27 @@ class Living(ManagerPart):
             model=model,
             spend=spend,
         )
+
+    def supersede(self, memory_id: str, text: str, **whose: Unpack[Whose]) -> Memory:
+        """Put a newer statement in a memory's place; the older one stays in the record."""
+        memory, scope = self._memory, scope_of(whose)
+        now = memory.clock.now()
+        old = memory.store.get(scope, require_text(memory_id, "memory_id"))
+        new = replace(
+            old,
+            **saying(text),
+            id=memory.ids.new(),
+            created_at=now,
+            valid_from=now,
+            valid_to=None,
+            supersedes=old.id,
+            superseded_by=None,
+        )
+        with span("update_memory", store_id=memory.telemetry_id, record_id=old.id):
+            (entry,) = memory._entries([new])
+            kept = memory.store.supersede(scope, old.id, entry, at=now)
+        memory._judge_later([kept])
+        return kept
 
     def undo(self, journal_id: str, **whose: Unpack[Whose]) -> Undone:
         """Take a run or what was learned back, in the profile too; what was changed since stays.
@@ -260,6 +306,67 @@ LIMIT_BYTES = 20_000_000
 class Sources(ManagerPart):
     """The calls that remember pages, files and addresses: `memory.sources`."""
 
+    def add_document(
+        self,
+        document: Document | str | Sequence[str],
+        *,
+        url: str = "",
+        title: str = "",
+        created_at: Instant = None,
+        vectors: Vectors | None = None,
+        visibility: Visibility = "private",
+        metadata: Mapping[str, Any] = EMPTY,
+        **whose: Unpack[Whose],
+    ) -> AddResult:
+        """Remember a page in chunks. The same url with other content replaces the page (P6).
+
+        Texts that are cut already stay as they are, and may bring vectors of the
+        memory's embedder. `created_at` is when the page was got, if that was before now.
+        """
+        memory = self._memory
+        maker = memory._maker(whose, visibility, metadata)
+        maker = replace(maker, now=instant(created_at, "created_at") or maker.now)
+        if isinstance(document, str | bytes):
+            document = Document(text=document, url=url, title=title)
+        if isinstance(document, Document):
+            title = document.title
+            digest = content_hash(f"{title}\n\n{document.text}")
+            settings = memory.settings
+            made = from_document(
+                maker,
+                document,
+                target_tokens=settings.chunk_tokens,
+                limit_tokens=settings.chunk_limit_tokens,
+            )
+        else:
+            chunks = require_items(document, "chunks", "texts")
+            digest = content_hash("\n\n".join([title, *chunks]))
+            made = from_chunks(maker, chunks, url=url, title=title)
+        source = Source(
+            url=made[0].source_url,
+            title=title,
+            content_hash=digest,
+            scope=maker.scope,
+            visibility=visibility,
+        )
+        # Known before anything is embedded; a few ready vectors cost less than asking.
+        ready = vectors is not None and len(made) <= FEW_CHUNKS
+        if not ready and memory.store.has_source(source):
+            return AddResult(unchanged=True)
+        with span("upsert_memory", store_id=memory.telemetry_id) as told:
+            entries = memory._entries(made, vectors=vectors)
+            report = memory.store.replace_source(source, entries, at=memory.clock.now())
+            told.found(len(entries))
+        return AddResult(
+            items=tuple(
+                Added(id=one.id, text=one.text, event="ADD")
+                for one in (() if report.unchanged else made)
+            ),
+            unchanged=report.unchanged,
+            replaced=report.removed,
+            degradations=memory._after_write(entries),
+        )
+
     def index_page(
         self, content: str | bytes, url: str, title: str = "", **whose: Unpack[Whose]
     ) -> IndexingResult:
@@ -357,6 +464,27 @@ class MemoryUpkeep(ManagerPart):
     def verify(self) -> VerifyReport:
         """Read and check everything."""
         return self._memory.store.upkeep.verify()
+
+    def erase_all(
+        self, *, filters: Mapping[str, Any] | None = None, **whose: Unpack[Whose]
+    ) -> Receipt:
+        """Erase every private memory of this reader, deleted ones too, or those `filters` pass.
+
+        What was made of them goes with them, as with `erase`.
+        """
+        memory = self._memory
+        selection = replace(
+            memory._selection(whose, filters),
+            visibilities=("private",),
+            deleted=True,
+            superseded=True,
+        )
+        return memory._erase(
+            selection.reader,
+            find=lambda: memory.store.to_erase_all(selection),
+            erase=lambda: memory.store.erase_all(selection, at=memory.clock.now()),
+            everything=selection.is_everything,
+        )
 
     def sync(self) -> None:
         """Make everything durable and save the indexes beside the store."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 from agentmem.base.config import MemorySettings, SearchMode
 from agentmem.base.errors import InvalidInput
 from agentmem.base.protocols import Clock
-from agentmem.base.types import EMPTY, Document, Ids, Memory, Scope, Whose
+from agentmem.base.types import Document, Ids, Memory, Scope, Whose
 from agentmem.search.intake import Instant
 from agentmem.stores.values import NO_SCOPE
 
@@ -37,6 +37,13 @@ class Queue(Protocol):
         ...
 
 
+class Background(Protocol):
+    """What the turns of a memory share, as far as others use it."""
+
+    @property
+    def worker(self) -> Queue: ...
+
+
 class Parts(Protocol):
     """The parts of a memory, wired."""
 
@@ -53,7 +60,7 @@ class Parts(Protocol):
     @property
     def settings(self) -> MemorySettings: ...
     @property
-    def worker(self) -> Queue: ...
+    def runtime(self) -> Background: ...
     @property
     def path(self) -> Path | None: ...
     @property
@@ -89,25 +96,16 @@ class Calls(Parts, Protocol):
     ) -> Memories: ...
     def add(
         self,
-        data: str,
+        data: str | Sequence[Mapping[str, Any]] | Document,
         *,
         kind: str = ...,
+        session: str = ...,
+        once: bool = ...,
+        listen: bool = ...,
+        created_at: Instant = ...,
         metadata: Mapping[str, Any] = ...,
         id: str | None = ...,  # noqa: A002 - the field's own name
         **whose: Unpack[Whose],
-    ) -> AddResult: ...
-    def add_messages(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        session: str = "",
-        once: bool = False,
-        listen: bool = True,
-        metadata: Mapping[str, Any] = EMPTY,
-        **whose: Unpack[Whose],
-    ) -> AddResult: ...
-    def add_document(
-        self, document: Document | str, *, created_at: Instant = None, **whose: Unpack[Whose]
     ) -> AddResult: ...
     def update(
         self,
@@ -142,7 +140,7 @@ def judge_later(memory: Parts, scope: Scope) -> None:
     Nothing is done when the settings say so; asking twice is asking once.
     """
     if memory.settings.judge_new:
-        memory.worker.submit("judge", {}, scope=scope, key="judge")
+        memory.runtime.worker.submit("judge", {}, scope=scope, key="judge")
 
 
 def memory_of(given: Any, *, or_none: bool = False) -> Any:

@@ -164,12 +164,10 @@ def add(
     if text is not None:
         return asked.memory.add(text, kind=kind, importance=importance, id=id, **common)
     if messages is not None:
-        return asked.memory.add_messages(
-            messages, session=session, once=once, listen=listen, **common
-        )
+        return asked.memory.add(messages, session=session, once=once, listen=listen, **common)
     if document is not None:
-        return asked.memory.add_document(document, **common)
-    return asked.memory.add_document(chunks or [], url=url, title=title, **common)
+        return asked.memory.add(document, **common)
+    return asked.memory.sources.add_document(chunks or [], url=url, title=title, **common)
 
 
 def list_memories(
@@ -499,10 +497,10 @@ OPERATIONS = (
     _on("PATCH", "/v1/memories/{memory_id}", "update", "data"),
     _on("DELETE", "/v1/memories/{memory_id}", delete),
     _on("GET", "/v1/memories/{memory_id}/history", "history"),
-    _on("POST", "/v1/memories/{memory_id}/supersede", "supersede"),
+    _on("POST", "/v1/memories/{memory_id}/supersede", "living.supersede"),
     _on("POST", "/v1/memories/{memory_id}/erase", "erase"),
     _on("POST", "/v1/memories/{memory_id}/bring_back", "living.bring_back"),
-    _on("POST", "/v1/erase", "erase_all"),
+    _on("POST", "/v1/erase", "upkeep.erase_all"),
     _on("POST", "/v1/search", "search", "limit"),
     _on("POST", "/v1/turns", open_turn),
     _on("POST", "/v1/turns/{turn_id}/done", end_turn),

@@ -65,7 +65,7 @@ def add(
     infer: bool = True,
 ) -> Mapping[str, Any]:
     """Remember messages; without `infer` word for word, with nothing heard in them."""
-    added = asked.memory.add_messages(
+    added = asked.memory.add(
         messages,
         listen=infer,
         once=infer,

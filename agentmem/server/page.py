@@ -277,7 +277,7 @@ def edit(asked: PageRequest) -> tuple[str, str]:
 
 def supersede(asked: PageRequest) -> tuple[str, str]:
     """Put a newer statement in its place."""
-    new = asked.memory.supersede(asked.params["id"], asked.text("text"), **asked.names)
+    new = asked.memory.living.supersede(asked.params["id"], asked.text("text"), **asked.names)
     return f"/memories/{new.id}", "This stands in its place now; the older one is kept."
 
 

@@ -1,6 +1,6 @@
 """Remember what a loop sees: pages, turns, files and fetched addresses.
 
-Everything ends in `add_document` or `add_messages` of the memory, so the same
+Everything ends in `add` of the memory, so the same
 content twice adds nothing and changed content replaces the old in one
 transaction (P5, P6). The `enqueue_` calls only put work in the worker's queue.
 """
@@ -195,7 +195,7 @@ class Indexer:
         kept = [m for m in strip(said, known=payload["known"]) if text_of(m).strip()]
         if not kept:
             return
-        done = self._memory.add_messages(
+        done = self._memory.add(
             kept,
             session=payload["session"],
             once=True,
@@ -228,7 +228,7 @@ class Indexer:
         text = strip(document.text)
         if not text.strip():
             return IndexingResult(url=document.url, status="empty", title=document.title)
-        done = self._memory.add_document(replace(document, text=text), created_at=at, **scope.whose)
+        done = self._memory.add(replace(document, text=text), created_at=at, **scope.whose)
         status: IndexStatus = "replaced" if done.replaced else "added"
         return IndexingResult(
             url=document.url,

@@ -144,7 +144,7 @@ def large() -> Iterator[MemoryManager]:
     with agentmem.open(":memory:", embedder=HashEmbedder()) as memory:
         for folder in range(MEMORIES // 1000):
             chunks = [f"Port {folder * 1000 + n} closes at {n % 24}." for n in range(1000)]
-            memory.add_document(chunks, url=f"x://{folder}", user_id="ann")
+            memory.sources.add_document(chunks, url=f"x://{folder}", user_id="ann")
         yield memory
 
 

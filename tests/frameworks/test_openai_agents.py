@@ -224,7 +224,7 @@ def test_a_session_is_one_for_the_sdk_and_outlives_its_object(memory: MemoryMana
 
     asyncio.run(main())
     assert not memory.search("first", user_id="ann", threshold=0.0, kinds=["session-item"])
-    assert memory.erase_all(user_id="ann").ids
+    assert memory.upkeep.erase_all(user_id="ann").ids
 
 
 def test_a_session_keeps_to_the_limit_it_was_made_with(memory: MemoryManager) -> None:

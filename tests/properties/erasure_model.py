@@ -74,13 +74,13 @@ class Life:
     def many(self, which: int) -> None:
         word = self.word()
         texts = [f"Shelf {n} of the {word} holds box {n + which}." for n in range(205)]
-        self.memory.add_document(texts, url=f"https://e.x/{which}", **ANA)
+        self.memory.sources.add_document(texts, url=f"https://e.x/{which}", **ANA)
 
     def update(self, which: int) -> None:
         self._change(which, self.memory.update)
 
     def supersede(self, which: int) -> None:
-        self._change(which, self.memory.supersede)
+        self._change(which, self.memory.living.supersede)
 
     def _change(self, which: int, change: Any) -> None:
         there = [m for m in self.kept() if m.superseded_by is None and not self.is_made(m)]
@@ -188,11 +188,11 @@ class Life:
             named = [ids[(which + n) % len(ids)] for n in range(count)]
             receipt = self.memory.erase(named, **ANA)
         elif how == "all":
-            receipt = self.memory.erase_all(**ANA)
+            receipt = self.memory.upkeep.erase_all(**ANA)
         else:
             kind = before[ids[which % len(ids)]][0].kind
             wanted = {"kind": kind} if how == "kind" else {"kind": {"in": [kind, "message"]}}
-            receipt = self.memory.erase_all(filters=wanted, **ANA)
+            receipt = self.memory.upkeep.erase_all(filters=wanted, **ANA)
         assert receipt.complete
         assert set(receipt.derived) <= set(receipt.ids)
         gone = set(receipt.ids)

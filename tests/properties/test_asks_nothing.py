@@ -23,9 +23,11 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 @pytest.fixture(scope="module")
 def memory() -> Iterator[agentmem.MemoryManager]:
     with agentmem.open(":memory:", embedder="hash") as opened:
-        opened.add_messages([{"role": "user", "content": "I drive a red Volvo"}], user_id="ann")
+        opened.add([{"role": "user", "content": "I drive a red Volvo"}], user_id="ann")
         opened.add("My car is parked on level 4, good for today", user_id="ann")
-        opened.add_document("Hello, thanks and good morning: a car park's sign.", user_id="ann")
+        opened.sources.add_document(
+            "Hello, thanks and good morning: a car park's sign.", user_id="ann"
+        )
         yield opened
 
 

@@ -50,7 +50,7 @@ def searched(rows: Sequence[Row], *, pages: bool, top_k: int) -> dict[str, float
         ":memory:", embedder=embedder, clock=ManualClock(), save_indexes=False
     ) as memory:
         if pages:
-            memory.add_document([text for text, _ in rows], url="https://example.org")
+            memory.sources.add_document([text for text, _ in rows], url="https://example.org")
         else:
             for text, _ in rows:
                 memory.add(text)

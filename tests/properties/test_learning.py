@@ -117,7 +117,7 @@ def test_what_was_learned_can_be_taken_back(
     """G4 Unlearned. Undoing right after learning gives back what could be read, found and
     followed before, and changes no owner's memory else."""
     with opened_memory([], place) as memory:
-        memory.add_messages(before + said, user_id="ann")
+        memory.add(before + said, user_id="ann")
         memory.living.learn(before, user_id="ann")
         memory.living.learn(said, user_id="bob")
         then, others = visible(memory), memory.get_all(user_id="bob")

@@ -128,8 +128,8 @@ def handed_over(text: str, title: str, *, late: int, first: bool) -> list[Memory
     clock, opens = ManualClock(), Event()
     with agentmem.open(":memory:", embedder=None, clock=clock) as memory:
         if not first:
-            memory.worker.handle("gate", lambda _payload, _scope: wait_for(opens))
-            memory.worker.submit("gate", {}, scope=Scope())
+            memory.runtime.worker.handle("gate", lambda _payload, _scope: wait_for(opens))
+            memory.runtime.worker.submit("gate", {}, scope=Scope())
         assert memory.sources.enqueue_page(text, "https://x.example/a", title)
         clock.advance(late)
         opens.set()
@@ -155,7 +155,9 @@ def test_a_page_indexed_again_is_one_page(first: str, second: str, times: int, f
                 for number, page in enumerate(pages):
                     with ThreadPoolExecutor(3) as threads:
                         work = [
-                            threads.submit(memory.add_document, page, url="https://a.example/p")
+                            threads.submit(
+                                memory.sources.add_document, page, url="https://a.example/p"
+                            )
                             for _ in range(times)
                         ]
                         results = [future.result() for future in work]
@@ -189,7 +191,7 @@ def play(memory: agentmem.MemoryManager, steps: Sequence[tuple[str, str, Any]]) 
         if what == "add":
             memory.add(value, user_id=user)
         elif what == "page":
-            memory.add_document(value, url="https://a.example/same", user_id=user)
+            memory.sources.add_document(value, url="https://a.example/same", user_id=user)
         elif what == "search":
             memory.search(value, user_id=user)
         elif what == "meddle":
@@ -250,7 +252,7 @@ def test_the_same_memories_answer_the_same_however_they_came(
     with stores(database=database) as places:
         for place in places:
             with opened(place) as memory:
-                memory.add_messages(messages, session="s", user_id="alice")
+                memory.add(messages, session="s", user_id="alice")
                 answers.append(seen(memory, query, "alice"))
     with (
         stores(database=database) as places,
@@ -258,7 +260,7 @@ def test_the_same_memories_answer_the_same_however_they_came(
         opened(places[-1]) as reader,
     ):
         for message in messages:
-            writer.add_messages([message], session="s", user_id="alice")
+            writer.add([message], session="s", user_id="alice")
             reader.search(query, user_id="alice")  # it must see each at its next search
         answers += [seen(writer, query, "alice"), seen(reader, query, "alice")]
     for answer in answers:  # the last bits of a score in a database are the server's

@@ -45,7 +45,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(user=st.sampled_from(USERS))
     def erase(self, user: str) -> None:
-        self.memory.erase_all(user_id=user)
+        self.memory.upkeep.erase_all(user_id=user)
 
     @rule(query=st.sampled_from(TEXTS), user=st.sampled_from(USERS), top_k=st.integers(1, 6))
     def ask(self, query: str, user: str, top_k: int) -> None:

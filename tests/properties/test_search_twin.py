@@ -58,13 +58,15 @@ def fill(memory: agentmem.MemoryManager, clock: ManualClock, drawn: list[dict[st
             ]
             ids = memory.add(spoken, session=f"s{number}", **whose).ids
         elif one["sort"] == "page":
-            ids = memory.add_document(texts, url=f"https://example.org/{number}", **whose).ids
+            ids = memory.sources.add_document(
+                texts, url=f"https://example.org/{number}", **whose
+            ).ids
         else:
             ids = memory.add(texts[0], kind="fact", metadata={"n": number % 2}, **whose).ids
         if ids and one["then"] == "delete":
             memory.delete(ids[0], **whose)
         elif ids and one["then"] == "supersede":
-            memory.supersede(ids[0], f"{texts[0]} now", **whose)
+            memory.living.supersede(ids[0], f"{texts[0]} now", **whose)
 
 
 def selections() -> st.SearchStrategy[Selection]:

@@ -127,7 +127,7 @@ def doors() -> Iterator[Doors]:
             memory.add(text, user_id="bob")
             memory.add(f"Ann's {SHARED} carries {limit} tons of sand.", user_id="ann")
         memory.preferences.add(f"I prefer the {SHARED} {SECRET}.", user_id="bob")
-        memory.add_document([f"{SHARED} {SECRET}"], url=VALUES["url"], user_id="bob")
+        memory.sources.add_document([f"{SHARED} {SECRET}"], url=VALUES["url"], user_id="bob")
         with memory.turn([{"role": "user", "content": f"{SHARED}?"}], user_id="bob") as turn:
             turn.done(f"{SECRET}.")
         bob = Scope(user_id="bob")

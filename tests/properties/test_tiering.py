@@ -160,7 +160,7 @@ def test_what_is_erased_is_predicted_no_more(
         before = memory.living.predict([("task", "okapi counting")], user_id="ana")
         assert {p.memory.id for p in before} == {ids[n] for _, cited in lessons for n in cited}
         if everything:
-            memory.erase_all(user_id="ana")
+            memory.upkeep.erase_all(user_id="ana")
             gone = set(ids)
         elif erased:
             gone = {ids[n] for n in erased}

@@ -118,7 +118,7 @@ def watched(path: Path) -> None:
     agentmem.open(path, embedder=None).close()
     with agentmem.open(path, embedder=None) as again:
         again.search("zebra", user_id="ann")
-    memory.erase_all(user_id="ann")
+    memory.upkeep.erase_all(user_id="ann")
     memory.close()
     say("done")
 

@@ -564,7 +564,7 @@ def test_a_busy_memory_closes_within_a_second_without_a_word_and_loses_nothing(
     assert spent < 3  # about 0.5; machines that are shared take their time
     assert [record.getMessage() for record in caplog.records] == []
     with agentmem.open(path, embedder=HashEmbedder()) as again:
-        again.worker.start()
+        again.runtime.worker.start()
         assert again.flush(60)
         urls = {one.source_url for one in again.get_all(user_id="a")}
         assert urls == {f"https://x.test/{number}" for number in range(40)}

@@ -181,7 +181,7 @@ def test_a_citation_quotes_the_sentence_that_is_used_and_not_the_beginning() -> 
     assert quote_of(PAGE, set()).startswith("Our handbook begins")
     assert quote_of("Short.", {"anything"}) == "Short."
     with agentmem.open(":memory:", embedder=None) as memory:
-        memory.add_document(PAGE, user_id="ann")
+        memory.sources.add_document(PAGE, user_id="ann")
         result = agentmem.run_agent_loop_sync(
             "When do deploys go out?", memory=memory, model="extractive", user_id="ann"
         )

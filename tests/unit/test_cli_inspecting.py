@@ -189,7 +189,7 @@ def test_the_monitor_follows_other_processes_until_it_is_told_to_stop(tmp_path: 
             [{"role": "user", "content": "Which tea?"}], user_id="ann", model="gpt-4o"
         )
         turn.done("Green [1].", usage={"prompt_tokens": 90, "completion_tokens": 5}, duration_ms=40)
-        memory.worker.flush(10)
+        memory.runtime.worker.flush(10)
         assert "gpt-4o" in terminal.wait_for("Which tea?")
         terminal.wait_for("5 tokens out")
         assert piped.stdout is not None

@@ -27,7 +27,7 @@ def fill(cli: Cli, count: int, *, text: str = "") -> None:
     import agentmem
 
     with agentmem.open(cli.store, embedder=None) as memory:
-        memory.add_messages([{"role": "user", "content": f"{text} line {n}"} for n in range(count)])
+        memory.add([{"role": "user", "content": f"{text} line {n}"} for n in range(count)])
 
 
 @pytest.mark.parametrize("args", [("list", "--limit", "0"), ("export", "-")], ids=" ".join)

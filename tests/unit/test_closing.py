@@ -57,7 +57,7 @@ def do_everything(memory: MemoryManager) -> None:
     memory.living.consolidate(user_id="ann")
     memory.living.prefetch([("task", "tea")], budget_ms=60_000, user_id="ann")
     memory.search("tea", user_id="ann", cold=True)
-    memory.erase_all(user_id="ann")
+    memory.upkeep.erase_all(user_id="ann")
 
 
 def parts_of(memory: MemoryManager) -> list[object]:

@@ -48,10 +48,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryMan
 def say(memory: MemoryManager, *texts: str, **options: Any) -> list[str]:
     """Remember messages of Ann's; their ids."""
     messages = [{"role": "user", "content": text} for text in texts]
-    return [
-        item.id
-        for item in memory.add_messages(messages, user_id="ann", **options, listen=False).items
-    ]
+    return [item.id for item in memory.add(messages, user_id="ann", **options, listen=False).items]
 
 
 def wait(memory: MemoryManager, days: float) -> None:
@@ -67,7 +64,7 @@ def use(memory: MemoryManager, memory_id: str) -> None:
 def test_many_copies_of_one_text_become_one_in_a_single_run(memory: MemoryManager) -> None:
     for number in range(40):
         wait(memory, 0.001)
-        memory.add_messages([{"role": "user", "content": STORY}], session=f"s{number}",
+        memory.add([{"role": "user", "content": STORY}], session=f"s{number}",
                             user_id="ann", listen=False)  # fmt: skip
     report = memory.living.consolidate(user_id="ann")
     assert report.deduped == 39
@@ -121,7 +118,7 @@ def test_undo_leaves_what_somebody_changed_since(memory: MemoryManager) -> None:
 
 def test_use_counted_after_a_merge_stays_when_it_is_undone(memory: MemoryManager) -> None:
     first, second = (
-        memory.add_messages([{"role": "user", "content": STORY}], session=s, user_id="ann", listen=False)
+        memory.add([{"role": "user", "content": STORY}], session=s, user_id="ann", listen=False)
         .items[0].id
         for s in ("a", "b")
     )  # fmt: skip
@@ -204,7 +201,7 @@ def _log(path: Path) -> bytes:
 
 def test_erasing_a_survivor_erases_its_duplicates(memory: MemoryManager) -> None:
     for session in ("a", "b", "c"):
-        memory.add_messages(
+        memory.add(
             [{"role": "user", "content": STORY}], session=session, user_id="ann", listen=False
         )
     memory.living.consolidate(user_id="ann")
@@ -345,21 +342,21 @@ def test_bad_settings_are_refused(memory: MemoryManager) -> None:
 
 def test_the_night_consolidates_everybody(memory: MemoryManager) -> None:
     say(memory, STORY)
-    memory.add_messages([{"role": "user", "content": STORY}], user_id="bob", listen=False)
+    memory.add([{"role": "user", "content": STORY}], user_id="bob", listen=False)
     wait(memory, 40)
     assert run_nightly(memory) == 2
     assert all(len(memory.living.journal(user_id=who)) == 1 for who in ("ann", "bob"))
     assert run_nightly(memory, limit_seconds=-1) == 0
-    memory.worker.submit("consolidate", {}, key="consolidate")
+    memory.runtime.worker.submit("consolidate", {}, key="consolidate")
     assert memory.flush(30)
-    assert memory.worker.state.failed == 0
+    assert memory.runtime.worker.state.failed == 0
 
 
 def test_one_owner_who_fails_keeps_nobody_from_the_night(
     memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for who in ("ann", "bob", "cy"):
-        memory.add_messages([{"role": "user", "content": STORY}], user_id=who, listen=False)
+        memory.add([{"role": "user", "content": STORY}], user_id=who, listen=False)
     wait(memory, 40)
     apply = memory.store.journal.apply
 
@@ -385,7 +382,7 @@ def test_the_schedule_waits_for_the_hour_and_can_be_closed(memory: MemoryManager
 
 
 def test_what_everybody_sees_is_only_consolidated_by_its_owner(memory: MemoryManager) -> None:
-    memory.add_messages(
+    memory.add(
         [{"role": "user", "content": STORY}], visibility="system", user_id="operator", listen=False
     )
     wait(memory, 40)

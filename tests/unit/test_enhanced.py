@@ -46,7 +46,7 @@ def server() -> Iterator[SearchServer]:
 def memory() -> Iterator[MemoryManager]:
     with agentmem.open(":memory:", embedder=None) as opened:
         opened.add("The lamp museum in Oldham opened in 1985.")
-        opened.add_document(
+        opened.sources.add_document(
             "The museum is open from 9:00 to 16:00, Monday to Friday.",
             url="https://example.com/hours",
             title="My note on the hours",

@@ -80,7 +80,7 @@ def test_the_trace_of_an_earlier_version_goes_with_a_memory(
 
 def test_traces_of_many_memories_go_in_one_call(memory: agentmem.MemoryManager) -> None:
     said = say(memory, "The safe code is 4711.")
-    more = memory.add_document([f"Shelf {n} is full." for n in range(220)], url="u", **ANA)
+    more = memory.sources.add_document([f"Shelf {n} is full." for n in range(220)], url="u", **ANA)
     receipt = memory.erase([said.id, *more.ids], **ANA)
     assert (len(receipt.ids), receipt.snapshots) == (221, 1)
 
@@ -112,7 +112,7 @@ def test_a_fact_goes_with_the_last_message_that_states_it(memory: agentmem.Memor
 def test_erasing_by_a_filter_takes_learned_facts_too(memory: agentmem.MemoryManager) -> None:
     say(memory, "Our database is Postgres.")
     (fact,) = kept(memory, "fact")
-    receipt = memory.erase_all(filters={"kind": "message"}, **ANA)
+    receipt = memory.upkeep.erase_all(filters={"kind": "message"}, **ANA)
     assert fact.id in receipt.derived
     assert not memory.get_all(**ANA)
 

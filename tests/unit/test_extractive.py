@@ -198,7 +198,7 @@ def answered(question: str, *said: str) -> str:
             {"role": "user", "content": text, "created_at": "2023-05-08T13:56:00+00:00"}
             for text in said
         ]
-        memory.add_messages(messages, session="s", user_id="ann")
+        memory.add(messages, session="s", user_id="ann")
         memory.flush()
         return agentmem.run_agent_loop_sync(
             question, memory=memory, model="extractive", user_id="ann"

@@ -101,7 +101,7 @@ def test_indexing_that_fails_leaves_the_answer_and_is_told_by_the_worker() -> No
     result = run(memory, pages=[("https://wiki.example/", "A page.")])
     memory.flush(5)
     assert result.degradations == ()
-    assert "disk" in memory.worker.state.last_error
+    assert "disk" in memory.runtime.worker.state.last_error
     broken = False
 
 

@@ -35,7 +35,7 @@ def memory() -> Iterator[agentmem.MemoryManager]:
     with agentmem.open(":memory:", judge_new=False) as opened:
         for role, day, text in SAID:
             message = {"role": role, "content": text, "created_at": f"{day}T12:00:00+00:00"}
-            opened.add_messages([message], session=day, user_id="ann")
+            opened.add([message], session=day, user_id="ann")
         yield opened
 
 
@@ -224,9 +224,9 @@ ANSWERED = ("You own a Saab.", "You drive a Tesla Model 3.", "Your car is a Volv
 def test_asked_five_ways_the_fact_is_found_and_not_the_questions_or_their_answers() -> None:
     with agentmem.open(":memory:") as memory:
         fact = "I drive a Tesla Model 3, bought it used"
-        memory.add_messages([{"role": "user", "content": fact}], session="0", user_id="ann")
+        memory.add([{"role": "user", "content": fact}], session="0", user_id="ann")
         for at, (asked, answered) in enumerate(zip(ASKED, ANSWERED, strict=True)):
-            memory.add_messages(
+            memory.add(
                 [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}],
                 session=f"s{at}",
                 user_id="ann",

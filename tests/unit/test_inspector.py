@@ -72,7 +72,7 @@ def ask(memory: MemoryManager, question: str, **options: Any) -> str:
     turn.done(
         "Green tea [1].", usage={"prompt_tokens": 100, "completion_tokens": 5}, duration_ms=40
     )
-    memory.worker.flush(5)
+    memory.runtime.worker.flush(5)
     return turn.snapshot_id
 
 

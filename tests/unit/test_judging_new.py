@@ -144,7 +144,7 @@ def updated(memory: MemoryManager, folder: Path) -> None:
 def superseded(memory: MemoryManager, folder: Path) -> None:
     (item,) = memory.add("The staging server is slow.", user_id="ann").items
     memory.flush(30)
-    memory.supersede(item.id, PORTS[1], user_id="ann")
+    memory.living.supersede(item.id, PORTS[1], user_id="ann")
 
 
 def taken_in(memory: MemoryManager, folder: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_preference_is_not_compared_with_the_message_it_may_be_from(
 ) -> None:
     memory.add("My favourite colour is blue", kind="preference", user_id="ann")
     message = {"role": "user", "content": "My favourite colour is green."}
-    memory.add_messages([message], listen=False, user_id="ann")  # heard, it would replace the blue
+    memory.add([message], listen=False, user_id="ann")  # heard, it would replace the blue
     assert found(memory) == []
     memory.add("My favourite colour is red", kind="preference", user_id="ann")
     assert len(found(memory)) == 1

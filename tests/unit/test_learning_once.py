@@ -66,7 +66,7 @@ def test_all_that_is_learned_is_one_entry_of_the_journal(memory: MemoryManager) 
 
 
 def test_what_was_learned_is_taken_back_together(memory: MemoryManager) -> None:
-    source = memory.add_messages([{"role": "user", "content": SAID}], user_id="ann").items[0].id
+    source = memory.add([{"role": "user", "content": SAID}], user_id="ann").items[0].id
     before = texts(memory)
     learned = memory.living.learn([{"role": "user", "content": SAID}], user_id="ann")
     assert len(memory.store.links.of(ANN, source)) == 3

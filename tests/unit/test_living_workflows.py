@@ -144,7 +144,7 @@ def test_the_loop_learns_a_workflow_over_runs_and_forgets_it_when_erased(tmp_pat
         assert kept.metadata["record"]["details"]["runs"] == "3"
         context = memory.living.assemble_context(task="zebra", user_id="ana")
         assert "worked before" in context.text
-        memory.erase_all(user_id="ana")
+        memory.upkeep.erase_all(user_id="ana")
     for file in tmp_path.iterdir():
         assert b"quokka" not in file.read_bytes(), file.name
 

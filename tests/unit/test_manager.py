@@ -184,7 +184,7 @@ def test_a_batch_with_one_bad_message_writes_none(memory: agentmem.MemoryManager
 )
 def test_bad_vectors_are_refused(memory: agentmem.MemoryManager, vectors: Any) -> None:
     with pytest.raises(errors.BadVector):
-        memory.add_document(["one"], url="a:b", vectors=vectors)
+        memory.sources.add_document(["one"], url="a:b", vectors=vectors)
     assert memory.upkeep.get_stats().chunks == 0
 
 
@@ -278,7 +278,7 @@ def test_time_and_source_and_metadata_narrow_a_search(memory: agentmem.MemoryMan
             [{"role": "user", "content": f"tea {day}", "created_at": f"2024-05-0{day}T12:00:00Z"}],
             metadata={"day": day},
         )
-    memory.add_document("tea page", url="https://t.example/tea")
+    memory.sources.add_document("tea page", url="https://t.example/tea")
     assert found(memory, "tea", until="2024-05-02T00:00:00Z") == ["tea 1"]
     assert found(memory, "tea", since=datetime(2024, 5, 3, tzinfo=UTC), kinds=["message"]) == [
         "tea 3"
@@ -295,7 +295,7 @@ def test_a_superseded_memory_is_read_only_as_of_then(tmp_path: Path) -> None:
         clock.advance(3600)
         then = clock.now()
         clock.advance(3600)
-        memory.supersede(old, "The pager is with Bob")
+        memory.living.supersede(old, "The pager is with Bob")
         assert found(memory, "pager") == ["The pager is with Bob"]
         assert found(memory, "pager", as_of=then) == ["The pager is with Ann"]
         assert [m.text for m in memory.get_all(superseded=True)] != []
@@ -408,7 +408,7 @@ def test_users_are_listed_with_what_holds_of_each(tmp_path: Path) -> None:
         assert memory.upkeep.users() == {}
         memory.add("green tea", user_id="sam")
         old = memory.add("black tea", user_id="sam", project_id="p").ids[0]
-        memory.supersede(old, "white tea", user_id="sam", project_id="p")
+        memory.living.supersede(old, "white tea", user_id="sam", project_id="p")
         gone = memory.add("red tea", user_id="eve").ids[0]
         memory.add("mint tea")
         assert list(memory.upkeep.users().items()) == [("sam", 2), (None, 1), ("eve", 1)]
@@ -499,14 +499,14 @@ CODE = "import os\n\n\ndef area(width, height):\n    return width * height\n\n\n
 )
 def test_a_document_is_read_as_what_it_looks_like(text: str, speakers: set[str]) -> None:
     with agentmem.open(":memory:", embedder=None) as memory:
-        memory.add_document(text, url="a", user_id="ann")
+        memory.sources.add_document(text, url="a", user_id="ann")
         found = memory.sources.search_by_url("a", user_id="ann")
         assert {one.speaker for one in found} == speakers
 
 
 def test_a_document_that_says_what_it_is_is_read_as_that() -> None:
     with agentmem.open(":memory:", embedder=None) as memory:
-        memory.add_document(Document(text=CHAT, url="a", format="markdown"), user_id="ann")
+        memory.sources.add_document(Document(text=CHAT, url="a", format="markdown"), user_id="ann")
         assert {m.speaker for m in memory.sources.search_by_url("a", user_id="ann")} == {""}
         with pytest.raises(errors.InvalidInput, match="format"):
             Document(text=CHAT, format="html")  # type: ignore[arg-type]  # wrong on purpose
@@ -518,8 +518,10 @@ def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
     texts = [f"chunk number {number}" for number in range(size)]
     vectors = embedder.embed_documents(texts)
     with agentmem.open(":memory:", embedder=embedder) as memory:
-        assert len(memory.add_document(texts, url="a", vectors=vectors, user_id="ann")) == size
-        assert memory.add_document(texts, url="a", vectors=vectors, user_id="ann").unchanged
+        assert (
+            len(memory.sources.add_document(texts, url="a", vectors=vectors, user_id="ann")) == size
+        )
+        assert memory.sources.add_document(texts, url="a", vectors=vectors, user_id="ann").unchanged
         assert memory.upkeep.get_stats(user_id="ann").chunks == size
         wrong: list[Any] = [
             vectors[:, :-1],
@@ -529,8 +531,8 @@ def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
         ]
         for bad in wrong:
             with pytest.raises(errors.BadVector):
-                memory.add_document(texts, url="b", vectors=bad, user_id="ann")
-        again = memory.add_document(texts, url="c", vectors=vectors.tolist(), user_id="ann")
+                memory.sources.add_document(texts, url="b", vectors=bad, user_id="ann")
+        again = memory.sources.add_document(texts, url="c", vectors=vectors.tolist(), user_id="ann")
         assert len(again) == size
 
 
@@ -539,12 +541,12 @@ def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
     [
         lambda m: m.add("a", metadata=[1]),
         lambda m: m.add([{"role": "user", "content": "a", "metadata": "b"}]),
-        lambda m: m.add_messages(None),
-        lambda m: m.add_document(None),
-        lambda m: m.add_document("a", metadata=5),
-        lambda m: m.add_document(Document(text="a", metadata=5)),  # type: ignore[arg-type]  # on purpose
+        lambda m: m.add(None),
+        lambda m: m.sources.add_document(None),
+        lambda m: m.sources.add_document("a", metadata=5),
+        lambda m: m.sources.add_document(Document(text="a", metadata=5)),  # type: ignore[arg-type]  # on purpose
         lambda m: m.add(5),
-        lambda m: m.add_document(5, url="u"),
+        lambda m: m.sources.add_document(5, url="u"),
         lambda m: m.search("a", filters=[1]),
         lambda m: m.search("a", filters="b"),
         lambda m: m.get_all(kinds=5),
@@ -557,7 +559,7 @@ def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
         lambda m: m.upkeep.backup(5),
         lambda m: m.update(m.add("a").ids[0], metadata="b"),
         lambda m: m.update(m.add("a").ids[0], " "),
-        lambda m: m.supersede(m.add("a").ids[0], ""),
+        lambda m: m.living.supersede(m.add("a").ids[0], ""),
         lambda _: agentmem.open(5),  # type: ignore[arg-type]  # on purpose
         lambda _: agentmem.open(":memory:", embedder=5),  # type: ignore[arg-type]  # on purpose
         lambda _: agentmem.open(":memory:", rerank=5),  # type: ignore[arg-type]  # on purpose
@@ -571,7 +573,7 @@ def test_what_is_of_another_type_is_refused(
 
 
 def test_chunks_may_come_one_by_one(memory: agentmem.MemoryManager) -> None:
-    assert len(memory.add_document((word for word in ("tea", "milk")), url="u")) == 2  # type: ignore[arg-type]  # on purpose
+    assert len(memory.sources.add_document((word for word in ("tea", "milk")), url="u")) == 2  # type: ignore[arg-type]  # on purpose
 
 
 def test_a_closed_memory_refuses_a_query_without_words_too(memory: agentmem.MemoryManager) -> None:
@@ -702,7 +704,7 @@ class TakesItsTime(HashEmbedder):
 def test_adding_many_does_not_wait_for_their_vectors(tmp_path: Path) -> None:
     embedder = TakesItsTime()
     with agentmem.open(tmp_path / "memory.db", embedder=embedder, judge_new=False) as memory:
-        added = memory.add_document([f"Tea {n}" for n in range(40)], url="a", user_id="sam")
+        added = memory.sources.add_document([f"Tea {n}" for n in range(40)], url="a", user_id="sam")
         assert added.degradations == ()
         assert memory.search("tea 3", user_id="sam")  # by its words
         embedder.let.set()
@@ -724,9 +726,9 @@ class RefusesPoison(HashEmbedder):
 def test_a_text_that_is_refused_keeps_no_other_from_its_vector(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with agentmem.open(path, embedder=None, judge_new=False) as memory:
-        memory.add_document([f"Tea {n}" for n in range(40)], url="a", user_id="sam")
+        memory.sources.add_document([f"Tea {n}" for n in range(40)], url="a", user_id="sam")
         memory.add("This is poison", user_id="sam")
-        memory.add_document([f"Milk {n}" for n in range(40)], url="b", user_id="sam")
+        memory.sources.add_document([f"Milk {n}" for n in range(40)], url="b", user_id="sam")
     embedder = RefusesPoison()
     with agentmem.open(path, embedder=embedder, embed_in_background=False) as memory:
         assert memory.upkeep.reembed() == 80
@@ -757,7 +759,7 @@ class Overtaken(HashEmbedder):
 def test_vectors_that_somebody_else_stores_first_end_no_run(tmp_path: Path) -> None:
     path, many = tmp_path / "memory.db", BATCH + 5
     with agentmem.open(path, embedder=None, judge_new=False) as memory:
-        memory.add_document([f"Tea {n}" for n in range(many)], url="a", user_id="sam")
+        memory.sources.add_document([f"Tea {n}" for n in range(many)], url="a", user_id="sam")
     with agentmem.open(path, embedder=Overtaken(path), embed_in_background=False) as memory:
         assert memory.upkeep.reembed() == many - BATCH
         assert not any(memory.upkeep.get_stats().to_dict()["vectors_missing"].values())
@@ -766,7 +768,7 @@ def test_vectors_that_somebody_else_stores_first_end_no_run(tmp_path: Path) -> N
 def test_an_embedder_that_is_down_is_not_asked_for_each_text(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with agentmem.open(path, embedder=None, judge_new=False) as memory:
-        memory.add_document([f"Tea {n}" for n in range(64)], url="a", user_id="sam")
+        memory.sources.add_document([f"Tea {n}" for n in range(64)], url="a", user_id="sam")
     embedder = FailsOnDemand()
     embedder.failing = True
     with (
@@ -784,7 +786,7 @@ def test_what_looks_after_a_memory_can_be_awaited_too(tmp_path: Path) -> None:
         ) as memory:
             await memory.add("Tea is green", user_id="sam")
             assert await memory.upkeep.export_jsonl(tmp_path / "out.jsonl") == 1
-            assert (await memory.erase_all(user_id="sam")).complete
+            assert (await memory.upkeep.erase_all(user_id="sam")).complete
             assert (await memory.upkeep.import_jsonl(tmp_path / "out.jsonl")).imported == 1
             await memory.upkeep.reembed()
             await memory.upkeep.vacuum()
@@ -825,7 +827,7 @@ def test_what_goes_while_it_is_searched_for_is_not_found(
         if change == "delete":
             memory.delete(old)
         else:
-            memory.supersede(old, "The walrus swims.")
+            memory.living.supersede(old, "The walrus swims.")
         return read(*asked)
 
     monkeypatch.setattr(memory.store, "get_rows", late)

@@ -85,7 +85,7 @@ def lived(memory: MemoryManager) -> dict[str, Any]:
     # Copies become one, and are several again.
     for number in range(5):
         clock.advance(60)
-        memory.add_messages([{"role": "user", "content": STORY}], session=f"s{number}",
+        memory.add([{"role": "user", "content": STORY}], session=f"s{number}",
                             user_id="ann", listen=False)  # fmt: skip
     assert memory.flush(30)
     before = len(memory.get_all(user_id="ann"))

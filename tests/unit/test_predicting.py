@@ -103,7 +103,7 @@ def test_a_predictor_holds_no_words_and_forgets_what_is_erased(tmp_path: Path) -
         (kept,) = predictors(path).values()
         assert ledger not in str(unpack(kept))
         assert auth in str(unpack(kept))
-        memory.erase_all(user_id="ana")
+        memory.upkeep.erase_all(user_id="ana")
     assert predictors(path) == {}
     for file in tmp_path.iterdir():
         data = file.read_bytes()

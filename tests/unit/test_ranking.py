@@ -247,13 +247,13 @@ def test_what_a_user_says_after_a_question_is_no_answer_to_it() -> None:
     with agentmem.open(":memory:", embedder=HashEmbedder()) as memory:
         memory.add("Backup runs at 03:15 every Sunday.")
         said = ["When does the backup run?", "hi", "what is the capital of Peru?"]
-        memory.add_messages([{"role": "user", "content": text} for text in said], session="day")
+        memory.add([{"role": "user", "content": text} for text in said], session="day")
         scores = {
             hit.memory.text: hit.score
             for hit in memory.search("backup", threshold=0.0, mode="fulltext", by_question=False)
         }
         assert scores.get("hi", 0.0) < 0.7 < scores["Backup runs at 03:15 every Sunday."]
-        memory.add_messages(
+        memory.add(
             [
                 {"role": "user", "content": "Where is the harbour?"},
                 {"role": "assistant", "content": "Behind the hill."},
@@ -270,7 +270,7 @@ def test_a_part_of_a_speakers_name_names_them() -> None:
         {"role": "user", "name": "Muhammad Ali", "content": "I love the old bridge in Prague."},
     ]
     with agentmem.open(":memory:", embedder=HashEmbedder()) as memory:
-        memory.add_messages(said, session="s", user_id="g")
+        memory.add(said, session="s", user_id="g")
         for asked, speaker in (
             ("Which old bridge does Fahim love?", "Fahim Khan"),
             ("Khan's old bridge, where is it?", "Fahim Khan"),

@@ -54,7 +54,7 @@ def test_a_memory_opened_with_a_folder_is_ranked_by_it(tmp_path: Path) -> None:
     folder = write_cross_encoder(tmp_path / "encoder")
     for rerank, first in ((f"cross-encoder:{folder}", "black cake"), (None, "green tea")):
         with agentmem.open(":memory:", embedder=HashEmbedder(), rerank=rerank) as memory:
-            memory.add_document(["green tea", "black cake", "milk"], url="a", user_id="ann")
+            memory.sources.add_document(["green tea", "black cake", "milk"], url="a", user_id="ann")
             results = memory.search("green tea cake", threshold=0, user_id="ann")
             assert results.hits[0].memory.text == first
             assert results.degradations == ()

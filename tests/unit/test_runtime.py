@@ -109,7 +109,9 @@ def test_searches_go_on_with_the_old_index_while_a_new_one_is_built(
     two: tuple[agentmem.MemoryManager, agentmem.MemoryManager], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = two
-    other.add_document([f"Milk {number}" for number in range(2_500)], url="m", user_id="ann")
+    other.sources.add_document(
+        [f"Milk {number}" for number in range(2_500)], url="m", user_id="ann"
+    )
     read = one.store.feed.index_rows
     known: list[int] = []
 

@@ -130,7 +130,7 @@ def test_a_list_is_walked_by_its_cursor_and_misses_nothing(
     ann: Caller, memory: agentmem.MemoryManager
 ) -> None:
     for number in range(7):
-        memory.add_messages(
+        memory.add(
             [{"role": "user", "content": f"line {number} {part}", "created_at": 1_700_000_000}
              for part in "abc"],
             user_id="ann",

@@ -30,7 +30,7 @@ def opened() -> Iterator[tuple[Any, agentmem.MemoryManager, str, list[str]]]:
         pytest.skip(f"no browser: {missing}")
     with agentmem.open(":memory:", embedder=None) as memory:
         texts = [f"Note {n}: the shelf {n % 97} holds box {n * 7 % 1009}." for n in range(10_000)]
-        memory.add_document(texts, url="https://example.org/shelves", user_id="ann")
+        memory.sources.add_document(texts, url="https://example.org/shelves", user_id="ann")
         memory.add("The API limit is 100 requests per minute.", user_id="ann")
         memory.add("The API limit is 500 requests per minute.", user_id="ann")
         memory.add(NASTY, user_id="ann")

@@ -69,7 +69,7 @@ def test_contested_memories_are_found_behind_any_number_of_newer_ones(
         memory.add(f"The API limit is {limit} requests per minute.", user_id="ann")
     memory.flush()
     assert memory.living.contradictions(user_id="ann")
-    memory.add_document(
+    memory.sources.add_document(
         [f"The API limit page {n} is long." for n in range(60)], url="x://", user_id="ann"
     )
     sign_in(client, memory, "ann")

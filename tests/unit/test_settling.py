@@ -129,7 +129,7 @@ def test_facts_are_learned_from_the_user_alone(memory: MemoryManager) -> None:
         {"role": "assistant", "content": "The API limit is 900 requests."},
         {"role": "tool", "content": "The upload limit is 3 MB.", "tool_call_id": "t"},
     ]
-    memory.add_messages(said[:1], user_id="ann")
+    memory.add(said[:1], user_id="ann")
     learned = memory.living.learn(said, user_id="ann")
     (fact,) = learned.added
     assert fact.kind == "fact"
@@ -193,7 +193,7 @@ def test_the_loop_learns_when_it_is_told_to(memory: MemoryManager) -> None:
 def test_cited_together_is_counted_and_becomes_a_link(memory: MemoryManager) -> None:
     ids = [memory.add(t, user_id="ann").items[0].id for t in ("Tea is hot.", "Ice is cold.")]
     for _ in range(2):
-        memory.worker.submit("usage", {"cited": ids, "ignored": []}, scope=ANN)
+        memory.runtime.worker.submit("usage", {"cited": ids, "ignored": []}, scope=ANN)
         assert memory.flush(30)
     report = memory.living.consolidate(user_id="ann")
     assert report.links == 1
@@ -206,14 +206,14 @@ def test_two_stores_become_one_and_nothing_is_lost(tmp_path: Path) -> None:
         b.add("Tea is served at four.", user_id="ann")
         b.add(LIMITS[1], user_id="ann")
         b.add("Bob's own.", user_id="bob")
-        b.add_document("Their page.", url="https://e.x/p", user_id="ann")
+        b.sources.add_document("Their page.", url="https://e.x/p", user_id="ann")
         new = b.add("Old value of theirs.", user_id="ann").items[0].id
-        b.supersede(new, "New value of theirs.", user_id="ann")
+        b.living.supersede(new, "New value of theirs.", user_id="ann")
         b.flush(30)
     with opened(tmp_path / "a.db") as a:
         a.add("Tea is served at four.", user_id="ann")
         a.add(LIMITS[0], user_id="ann")
-        a.add_document("Our page.", url="https://e.x/p", user_id="ann")
+        a.sources.add_document("Our page.", url="https://e.x/p", user_id="ann")
         a.flush(30)
         report = a.upkeep.merge_from(tmp_path / "b.db")
         assert (report.added, report.same) == (5, 1)

@@ -28,11 +28,11 @@ async def ask_later(messages: list[dict[str, str]], *, model: str) -> str:
 def sync(client: openai.OpenAI) -> None:
     with agentmem.open(":memory:") as memory:
         memory.add("The harbour closes at nine.", user_id="sam", project_id="p", kind="fact")
-        memory.add_messages([], session="s", user_id="sam")
+        memory.add([], session="s", user_id="sam")
         memory.search("harbour", top_k=3, user_id="sam", agent_id="a", run_id="r")
         memory.get_all(user_id="sam", limit=3)
         memory.delete("id", user_id="sam")
-        memory.erase_all(user_id="sam")
+        memory.upkeep.erase_all(user_id="sam")
         memory.preferences.get_all(user_id="sam")
         memory.turn([], model="gpt-4o", user_id="sam")
         asked = memory.wrap(ask)
@@ -102,6 +102,6 @@ def test_whose_names_what_a_scope_has() -> None:
 
 
 def test_the_awaited_call_shows_the_parameters_of_the_call() -> None:
-    for name in ("search", "add_messages", "get_all", "erase"):
+    for name in ("search", "get_all", "erase"):
         given = inspect.signature(getattr(agentmem.AsyncMemoryManager, name))
         assert given == inspect.signature(getattr(agentmem.MemoryManager, name))

@@ -155,7 +155,7 @@ def test_conventions_and_workflows_are_background_nearest_first(memory: MemoryMa
 
 
 def test_topics_carry_ids_that_memory_read_opens(memory: MemoryManager) -> None:
-    page = memory.add_document(
+    page = memory.sources.add_document(
         "# Coffee\n\nThe machine wants 14 g.", url="https://wiki/c", user_id="ana"
     )
     context = memory.living.assemble_context(user_id="ana")
@@ -216,7 +216,9 @@ def test_a_turn_by_tiers_is_one_block_that_cites_and_is_traced(memory: MemoryMan
     ledger = keep(memory, LEDGER)
     memory.add("The ledger table has 14 columns.", user_id="ana")
     keep(memory, Pattern(trigger="errors", template="raise InvalidInput(name, value)"))
-    memory.add_document("# Coffee\n\nThe machine wants 14 g.", url="https://wiki/c", user_id="ana")
+    memory.sources.add_document(
+        "# Coffee\n\nThe machine wants 14 g.", url="https://wiki/c", user_id="ana"
+    )
     turn = memory.turn(
         [{"role": "user", "content": "How many columns has the ledger table?"}],
         config=replace(TIERS, recall=replace(TIERS.recall, top_k=1)),
@@ -240,7 +242,9 @@ def test_a_turn_by_tiers_is_one_block_that_cites_and_is_traced(memory: MemoryMan
 
 
 def test_nothing_is_pointed_to_when_the_model_cannot_read_it(memory: MemoryManager) -> None:
-    memory.add_document("# Coffee\n\nThe machine wants 14 g.", url="https://wiki/c", user_id="ana")
+    memory.sources.add_document(
+        "# Coffee\n\nThe machine wants 14 g.", url="https://wiki/c", user_id="ana"
+    )
     config = LoopConfig(recall=RecallConfig(assembly="tiers"), memory_tools=False)
     turn = memory.turn([{"role": "user", "content": "zebra"}], config=config, user_id="ana")
     assert "memory_read" not in turn.block_text

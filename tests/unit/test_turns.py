@@ -302,7 +302,7 @@ def test_erasing_takes_the_turn_its_trace_and_what_waits_with_it(
     with memory.turn([{"role": "user", "content": secret}], user_id="sam") as turn:
         turn.done("I will remember that the safe opens with that number.")
     again = memory.turn([{"role": "user", "content": "How does our safe open?"}], user_id="sam")
-    memory.erase_all(user_id="sam")
+    memory.upkeep.erase_all(user_id="sam")
     assert not memory.turn([ASK], user_id="sam").injected
     memory.upkeep.sync()
     files = [file.read_bytes() for file in tmp_path.iterdir() if file.is_file()]
