@@ -37,7 +37,7 @@ class Queue(Protocol):
         ...
 
 
-class Background(Protocol):
+class RuntimeParts(Protocol):
     """What the turns of a memory share, as far as others use it."""
 
     @property
@@ -60,7 +60,7 @@ class Parts(Protocol):
     @property
     def settings(self) -> MemorySettings: ...
     @property
-    def runtime(self) -> Background: ...
+    def runtime(self) -> RuntimeParts: ...
     @property
     def path(self) -> Path | None: ...
     @property
