@@ -557,7 +557,9 @@ class MemoryManager:
         return cast("Remembering[P, T]", found)
 
     def flush(self, timeout_seconds: float | None = None) -> bool:
-        """Wait for the background work; whether all of it was done in time."""
+        """Wait for the background work, what an earlier process left of it too; whether all of it
+        was done in time.
+        """
         began = time.monotonic()
         if not (self.under_way.wait(timeout_seconds) and self.early_pages.settle(timeout_seconds)):
             return False
@@ -567,6 +569,8 @@ class MemoryManager:
                 return None
             return max(0.0, timeout_seconds - (time.monotonic() - began))
 
+        if self._runtime is None and not self._closed and self.store.jobs.counts()["waiting"]:
+            self.runtime.worker.start()
         if self._runtime is not None and not self._runtime.worker.flush(left()):
             return False
         return self.embedding.wait(left())
