@@ -81,4 +81,6 @@ def test_flush_does_what_an_earlier_process_left_before_it_says_that_all_is_done
         memory.store.jobs.enqueue("index page", page, at=memory.clock.now())
     with agentmem.open(tmp_path / "memory.db", embedder=HashEmbedder()) as memory:
         assert memory.flush()
-        assert [hit.memory.text for hit in memory.search("harbour")] == ["The harbour opens at six."]
+        assert [hit.memory.text for hit in memory.search("harbour")] == [
+            "The harbour opens at six."
+        ]
