@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------------
-# How the steps of a turn are run; what they built, and what can be said of it once somebody asks.
+# How the steps of a turn are run.
 
 
 T = TypeVar("T")
@@ -102,57 +102,6 @@ class Steps:
         finally:
             spent = 1000 * (time.perf_counter() - began)
             self.timings_ms[name] = round(self.timings_ms.get(name, 0.0) + spent, 3)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Context:
-    """A built context. `messages` is what to send."""
-
-    messages: list[dict[str, Any]] = field(default_factory=list)
-    text: str | None = None
-    """The block as it is sent; None where there is none."""
-    shows_knowledge: bool = False
-    hits: tuple[Hit, ...] = ()
-    query: str = ""
-    snapshot_id: str = ""
-    message_id: str = ""
-    steps: Steps = field(default_factory=Steps)
-    counted: Lazy[BuiltBlock] = field(default_factory=lambda: Lazy(BuiltBlock))
-    planned: Lazy[ContextPlan | None] = field(default_factory=lambda: Lazy(lambda: None))
-    traced: Lazy[Snapshot | None] = field(default_factory=lambda: Lazy(lambda: None))
-    """What nobody waits for; the background asks for it soon enough."""
-    resent: Budget | None = None
-    """What was sent in the end, where that is not what the plan says."""
-
-    @property
-    def built(self) -> BuiltBlock:
-        """The block with what became of everything offered, counted."""
-        return self.counted.value
-
-    @property
-    def snapshot(self) -> Snapshot | None:
-        return self.traced.value
-
-    def citations_for(self, answer: str) -> tuple[Citation, ...]:
-        """One for each source in the block, under the number it has there, each with the
-        sentence that this answer takes from it."""
-        return citations_of(self.built, self.hits, asked=self.query, answer=answer)
-
-    @property
-    def degradations(self) -> list[str]:
-        """What did not work, in words; the plan is made for it, which may be one of them."""
-        _ = self.planned.value
-        return list(self.steps.degradations)
-
-    @property
-    def budget(self) -> Budget | None:
-        plan = self.planned.value
-        return self.resent or (None if plan is None else plan.budget)
-
-    @property
-    def estimated_tokens(self) -> int:
-        """What the request costs, as we count."""
-        return 0 if self.budget is None else self.budget.used_tokens
 
 
 # ----------------------------------------------------------------------------
@@ -299,27 +248,6 @@ COUNTED_FIRST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """What a context is to be built for.
-
-    With `trim` old messages give way when the window is too small; without,
-    the caller's messages are theirs and only the block is cut. `heard` are the
-    preferences that this turn stated.
-    """
-
-    messages: Conversation
-    scope: Scope
-    config: LoopConfig
-    model: str = ""
-    tools: tuple[Mapping[str, Any], ...] = ()
-    pointers: tuple[Pointer, ...] = ()
-    trim: bool = False
-    message_id: str = ""
-    heard: frozenset[str] = frozenset()
-    signals: tuple[Signal, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
     """What a request is measured with, and what the model takes, as it is known when the context
     is built; later lessons are the next one's.
@@ -338,28 +266,88 @@ class Scale:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Build(Context):
-    """A context while the steps of a turn fill it in, each from what those before it found."""
+class Context:
+    """What a context is to be built for, and what the steps of a turn make of it, each from what
+    those before it found. `messages` is what to send.
 
-    ask: Ask
-    scale: Scale
-    at: datetime
+    With `trim` old messages give way when the window is too small; without, the caller's
+    messages are theirs and only the block is cut. `heard` are the preferences that this turn
+    stated.
+    """
+
+    scope: Scope
+    config: LoopConfig
+    given: Conversation = field(default_factory=Conversation)
+    model: str = ""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    pointers: tuple[Pointer, ...] = ()
+    trim: bool = False
+    message_id: str = ""
+    heard: frozenset[str] = frozenset()
+    signals: tuple[Signal, ...] = ()
+
+    messages: list[Any] = field(default_factory=list)
+    snapshot_id: str = ""
+    at: datetime = field(init=False)
+    scale: Scale = field(init=False)
+    steps: Steps = field(default_factory=Steps)
+    query: str = ""
     secret: bytes | None = None
     """What the boundary of a block is made from; without it there is no block."""
     profile: tuple[Memory, ...] = ()
     recalled: Recalled = Recalled()
+    hits: tuple[Hit, ...] = ()
     chosen: Chosen = field(default_factory=Chosen)
     """What is offered to the block, in order, of the `hits` that were looked at."""
     factors: Mapping[str, float] = field(default_factory=lambda: EMPTY)
     reasons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     room: Room = field(default_factory=Room)
+    text: str | None = None
+    """The block as it is sent; None where there is none."""
+    shows_knowledge: bool = False
+    counted: Lazy[BuiltBlock] = field(default_factory=lambda: Lazy(BuiltBlock))
+    planned: Lazy[ContextPlan | None] = field(default_factory=lambda: Lazy(lambda: None))
+    traced: Lazy[Snapshot | None] = field(default_factory=lambda: Lazy(lambda: None))
+    """What nobody waits for; the background asks for it soon enough."""
+    resent: Budget | None = None
+    """What was sent in the end, where that is not what the plan says."""
+
+    @property
+    def built(self) -> BuiltBlock:
+        """The block with what became of everything offered, counted."""
+        return self.counted.value
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        return self.traced.value
+
+    def citations_for(self, answer: str) -> tuple[Citation, ...]:
+        """One for each source in the block, under the number it has there, each with the
+        sentence that this answer takes from it."""
+        return citations_of(self.built, self.hits, asked=self.query, answer=answer)
+
+    @property
+    def degradations(self) -> list[str]:
+        """What did not work, in words; the plan is made for it, which may be one of them."""
+        _ = self.planned.value
+        return list(self.steps.degradations)
+
+    @property
+    def budget(self) -> Budget | None:
+        plan = self.planned.value
+        return self.resent or (None if plan is None else plan.budget)
+
+    @property
+    def estimated_tokens(self) -> int:
+        """What the request costs, as we count."""
+        return 0 if self.budget is None else self.budget.used_tokens
 
 
-def measure(runtime: Runtime, ask: Ask) -> Scale:
-    window = ask.config.budget.context_window
-    tokenizer, notes = runtime.tokenizer(ask.model, window)
+def measure(runtime: Runtime, context: Context) -> Scale:
+    window = context.config.budget.context_window
+    tokenizer, notes = runtime.tokenizer(context.model, window)
     reserve = tokenizer.reserve.total
-    named = ask.model not in ("", EXTRACTIVE)
+    named = context.model not in ("", EXTRACTIVE)
     return Scale(
         tokenizer=tokenizer,
         window_tokens=tokenizer.available_tokens + reserve,
@@ -378,11 +366,11 @@ def window_not_known(tokenizer: Tokenizer) -> str:
     )
 
 
-def room_of(build: Build) -> Room:
+def room_of(context: Context) -> Room:
     """What the block may take. Far from the window's end that is known without counting a token;
     nearer, the longest messages are counted until it is known."""
-    ask, scale, tokenizer = build.ask, build.scale, build.scale.tokenizer
-    budget, asked = ask.config.budget, ask.messages.asked
+    scale, tokenizer = context.scale, context.scale.tokenizer
+    budget, asked = context.config.budget, context.given.asked
     budgets = {
         "preference_budget": budget.preferences,
         "knowledge_budget": budget.knowledge,
@@ -391,9 +379,9 @@ def room_of(build: Build) -> Room:
     if scale.open:
         # Who sends so much to a window nobody knows has the room for it, until it is refused.
         return whole_room(**budgets)
-    tool_tokens = _tool_tokens(ask, tokenizer)
-    tokens = tokenizer.messages_at_most(ask.messages)
-    systems = [at for at, one in enumerate(ask.messages) if one.get("role") in SYSTEM_ROLES]
+    tool_tokens = _tool_tokens(context, tokenizer)
+    tokens = tokenizer.messages_at_most(context.given)
+    systems = [at for at, one in enumerate(context.given) if one.get("role") in SYSTEM_ROLES]
 
     def beside() -> Room:
         """The room beside messages that cost so many tokens each."""
@@ -404,7 +392,7 @@ def room_of(build: Build) -> Room:
             reserve_tokens=scale.reserve_tokens,
             system_tokens=system + tool_tokens,
             query_tokens=query,
-            other_tokens=0 if ask.trim else sum(tokens) - system - query,
+            other_tokens=0 if context.trim else sum(tokens) - system - query,
             **budgets,
         )
 
@@ -413,24 +401,24 @@ def room_of(build: Build) -> Room:
     while not room.full and counted < len(tokens):
         longest = longest or sorted(range(len(tokens)), key=tokens.__getitem__, reverse=True)
         for at in longest[counted : counted + more]:
-            tokens[at] = tokenizer.count_message(ask.messages[at])
+            tokens[at] = tokenizer.count_message(context.given[at])
         counted, more = counted + more, 2 * more
         room = beside()
     return room
 
 
-def _tool_tokens(ask: Ask, tokenizer: Tokenizer) -> int:
-    if not ask.tools:
+def _tool_tokens(context: Context, tokenizer: Tokenizer) -> int:
+    if not context.tools:
         return 0
-    return tokenizer.count_messages([], tools=ask.tools) - tokenizer.count_messages([])
+    return tokenizer.count_messages([], tools=context.tools) - tokenizer.count_messages([])
 
 
-def pack_request(build: Build) -> ContextPlan:
+def pack_request(context: Context) -> ContextPlan:
     """The whole request, counted, and trimmed if it may be."""
-    ask, scale, tokenizer = build.ask, build.scale, build.scale.tokenizer
+    scale, tokenizer = context.scale, context.scale.tokenizer
     window, reserve = scale.window_tokens, scale.reserve_tokens
-    packages = packages_of(build.built)
-    if tools := _tool_tokens(ask, tokenizer):
+    packages = packages_of(context.built)
+    if tools := _tool_tokens(context, tokenizer):
         packages.append(make_package("tool-schema", id="tool-schema", tokens=tools))
 
     def count(message: Message) -> int:
@@ -439,13 +427,13 @@ def pack_request(build: Build) -> ContextPlan:
 
     def packed(window_tokens: int) -> ContextPlan:
         plan = pack_context(
-            ask.messages,
+            context.given,
             window_tokens=window_tokens,
             reserve_tokens=reserve,
             count_message=count,
             packages=packages,
-            memories_asked=len(build.chosen.candidates),
-            as_they_are=not ask.trim,
+            memories_asked=len(context.chosen.candidates),
+            as_they_are=not context.trim,
         )
         if window_tokens == window:
             return plan
@@ -456,21 +444,21 @@ def pack_request(build: Build) -> ContextPlan:
         )
 
     if scale.open:  # everything, however large it is; said where it is more than was assumed
-        needed = sum(map(count, ask.messages)) + sum(one.tokens for one in packages) + reserve
+        needed = sum(map(count, context.given)) + sum(one.tokens for one in packages) + reserve
         if needed > window:
             problem = f"{needed:,} tokens are sent though {window_not_known(tokenizer)}"
-            build.steps.note(problem, known=True)
+            context.steps.note(problem, known=True)
         return packed(max(window, needed))
     try:
         plan = packed(window)
     except FixedContentTooLarge as error:
         if scale.sure and tokenizer.corrected(error.needed_tokens) > tokenizer.limits.window:
             raise
-        build.steps.note(f"what must be sent leaves too little room: {error}")
+        context.steps.note(f"what must be sent leaves too little room: {error}")
         return packed(error.needed_tokens + reserve)
-    too_large = None if ask.trim else _too_large(plan)
+    too_large = None if context.trim else _too_large(plan)
     if too_large is not None:
-        build.steps.note(f"the messages alone do not fit the window: {too_large}")
+        context.steps.note(f"the messages alone do not fit the window: {too_large}")
     return plan
 
 
@@ -485,37 +473,37 @@ def _too_large(plan: ContextPlan) -> FixedContentTooLarge | None:
     return FixedContentTooLarge(needed_tokens=needed, limit_tokens=limit, items=items)
 
 
-def trace_of(build: Build, plan: ContextPlan | None) -> Snapshot:
+def trace_of(context: Context, plan: ContextPlan | None) -> Snapshot:
     """What was looked at for a turn, and what became of it."""
-    ask, scale, chosen = build.ask, build.scale, build.chosen
-    built = build.built
+    scale, chosen = context.scale, context.chosen
+    built = context.built
     found = looked_at_knowledge(
-        build.hits,
+        context.hits,
         chosen.passed_over,
         built,
-        factors=build.factors,
-        reasons=build.reasons,
+        factors=context.factors,
+        reasons=context.reasons,
         merits=chosen.merits,
     )
-    told = looked_at_profile(build.profile, built, heard=ask.heard)
+    told = looked_at_profile(context.profile, built, heard=context.heard)
     return Snapshot(
-        id=build.snapshot_id,
-        message_id=build.message_id,
-        created_at=build.at,
-        scope=ask.scope,
-        model=ask.model,
-        query=build.query,
+        id=context.snapshot_id,
+        message_id=context.message_id,
+        created_at=context.at,
+        scope=context.scope,
+        model=context.model,
+        query=context.query,
         window_tokens=scale.tokenizer.limits.window,
         reserve_tokens=scale.tokenizer.reserve.total,
         estimated_tokens=plan.budget.used_tokens if plan else 0,
-        settings=_settings(ask.config, offered=len(build.reasons)),
+        settings=_settings(context.config, offered=len(context.reasons)),
         parts=parts_of_request(plan),
         looked_at=(*found, *told, *looked_at_messages(plan)),
         message=built.text or "",
         warnings=(*scale.notes, *(w.text for w in (plan.budget.warnings if plan else ()))),
-        degradations=tuple(build.steps.degradations),
-        timings_ms=dict(build.steps.timings_ms),
-        cached=build.recalled.how == "cached",
+        degradations=tuple(context.steps.degradations),
+        timings_ms=dict(context.steps.timings_ms),
+        cached=context.recalled.how == "cached",
     )
 
 

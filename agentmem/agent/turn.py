@@ -12,15 +12,14 @@ import logging
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from agentmem.agent.context import (
-    Ask,
-    Build,
     Context,
     Recalled,
     Steps,
@@ -64,90 +63,98 @@ if TYPE_CHECKING:
 # Before the model: query → search → choose → fill → render → inject.
 
 
-def build_context(runtime: Runtime, ask: Ask) -> Context:
-    """The messages of `ask` with what memory knows of them.
+def build_context(runtime: Runtime, context: Context) -> Context:
+    """`context` with the messages to send: what it was given, and what memory knows of it.
 
     `BudgetError` is raised, with `trim` only, when what must be sent does not
     fit into a window whose size is known; nothing else is.
     """
-    steps = Steps(runtime.warn)
-    ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
-    build = Build(
-        ask=ask,
-        scale=measure(runtime, ask),
-        steps=steps,
-        at=runtime.now(),
-        snapshot_id=runtime.new_id(),
-        message_id=ask.message_id or runtime.new_id(),
+    steps = context.steps = Steps(runtime.warn)
+    keep_earlier = context.config.placement == "append"
+    context.given = steps.run(  # what `inject` takes away costs nothing
+        "messages",
+        lambda: context.given.without_old_references(keep_earlier=keep_earlier),
+        context.given,
     )
+    scale = context.scale = measure(runtime, context)
+    context.at, context.snapshot_id = runtime.now(), runtime.new_id()
+    context.message_id = context.message_id or runtime.new_id()
     nothing: tuple[str, ...] = ()
     steps.note(*steps.run("readiness", runtime.readiness, nothing))
-    if build.scale.open and runtime.first_time(build.scale.tokenizer.model):
-        steps.note(window_not_known(build.scale.tokenizer))
-    queries = steps.run("query", lambda: read_queries(ask.messages), nothing)
-    _search(runtime, build, queries)
-    _choose(runtime, build)
-    _fill_and_render(build)
-    plan = Lazy(lambda: _plan(build))
-    trace = Lazy(lambda: steps.run("trace", lambda: trace_of(build, plan.value), None))
-    return replace(build, messages=_inject(build, plan), planned=plan, traced=trace)
+    if scale.open and runtime.first_time(scale.tokenizer.model):
+        steps.note(window_not_known(scale.tokenizer))
+    queries = steps.run("query", lambda: read_queries(context.given), nothing)
+    _search(runtime, context, queries)
+    _choose(runtime, context)
+    _fill_and_render(context)
+    context.planned = Lazy(lambda: _plan(context))
+    context.traced = Lazy(
+        lambda: steps.run("trace", lambda: trace_of(context, context.planned.value), None)
+    )
+    plan = context.planned.value if context.trim else None
+    sent: Sequence[Mapping[str, Any]] = context.given if plan is None else plan.messages
+    messages = steps.run("inject", lambda: _with_block(sent, context.text, context.config), None)
+    context.messages = [dict(message) for message in sent] if messages is None else messages
+    return context
 
 
-def _search(runtime: Runtime, build: Build, queries: tuple[str, ...]) -> None:
-    ask, steps = build.ask, build.steps
-    build.query = queries[0] if queries else ""
-    build.secret = steps.run("secret", runtime.secret, None)
-    build.profile = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
-    if build.secret is not None:
-        build.recalled = steps.run(
-            "search", lambda: runtime.recaller.recall(queries, ask.scope, ask.config), Recalled()
+def _search(runtime: Runtime, context: Context, queries: tuple[str, ...]) -> None:
+    steps = context.steps
+    context.query = queries[0] if queries else ""
+    context.secret = steps.run("secret", runtime.secret, None)
+    context.profile = steps.run("preferences", lambda: runtime.profile(context.scope), ())
+    if context.secret is not None:
+        context.recalled = steps.run(
+            "search",
+            lambda: runtime.recaller.recall(queries, context.scope, context.config),
+            Recalled(),
         )
-    recalled = build.recalled
-    build.hits = recalled.hits
+    recalled = context.recalled
+    context.hits = recalled.hits
     steps.note(*recalled.degradations)
-    told = turn_score(0.0, recalled.own_world) >= ask.config.recall.similarity_threshold
+    told = turn_score(0.0, recalled.own_world) >= context.config.recall.similarity_threshold
     if recalled.how in ("searched", "cached") and not told:
-        build.profile = tuple(one for one in build.profile if TOLD not in one.metadata)
+        context.profile = tuple(one for one in context.profile if TOLD not in one.metadata)
 
 
-def _choose(runtime: Runtime, build: Build) -> None:
+def _choose(runtime: Runtime, context: Context) -> None:
     """The best of what was found; with tiers, those decide what is offered and in what order."""
-    ask, steps, hits = build.ask, build.steps, build.hits
-    factors = {hit.memory.id: usage_factor(hit.memory.usage, now=build.at) for hit in hits}
-    build.factors = factors
-    build.chosen = steps.run(
+    steps, hits = context.steps, context.hits
+    factors = {hit.memory.id: usage_factor(hit.memory.usage, now=context.at) for hit in hits}
+    context.factors = factors
+    context.chosen = steps.run(
         "choose",
         lambda: choose(
             hits,
-            ask.messages,
-            top_k=ask.config.recall.turn_top_k,
-            threshold=ask.config.recall.similarity_threshold,
-            now=build.at,
+            context.given,
+            top_k=context.config.recall.turn_top_k,
+            threshold=context.config.recall.similarity_threshold,
+            now=context.at,
             factors=factors,
         ),
         Chosen(),
     )
-    build.room = steps.run("budget", lambda: room_of(build), Room())
-    if ask.config.recall.assembly == "tiers" and build.secret is not None:
+    context.room = steps.run("budget", lambda: room_of(context), Room())
+    if context.config.recall.assembly == "tiers" and context.secret is not None:
         offer = steps.run(
             "tiers",
             lambda: runtime.tiers.offer(
-                ask.scope,
-                budget_tokens=build.room.knowledge_tokens,
-                signals=ask.signals,
-                task=build.query,
-                chosen=build.chosen,
+                context.scope,
+                budget_tokens=context.room.knowledge_tokens,
+                signals=context.signals,
+                task=context.query,
+                chosen=context.chosen,
                 hits=hits,
-                profile=build.profile,
-                config=ask.config,
-                count=build.scale.tokenizer,
+                profile=context.profile,
+                config=context.config,
+                count=context.scale.tokenizer,
             ),
             None,
         )
         if offer is not None:
             steps.note(*offer.degradations)
-            build.chosen, build.hits, build.reasons = offer.chosen, offer.hits, offer.reasons
-    build.profile = _told_once(build.profile, build.chosen)
+            context.chosen, context.hits, context.reasons = offer.chosen, offer.hits, offer.reasons
+    context.profile = _told_once(context.profile, context.chosen)
 
 
 def _told_once(profile: tuple[Memory, ...], chosen: Chosen) -> tuple[Memory, ...]:
@@ -167,59 +174,50 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _fill_and_render(build: Build) -> None:
+def _fill_and_render(context: Context) -> None:
     """The block that has room, rendered; where all of it surely fits, it is counted later."""
-    ask, steps, chosen, room = build.ask, build.steps, build.chosen, build.room
-    tokenizer, window = build.scale.tokenizer, build.scale.window_tokens
-    if room.limit_tokens <= 0 and (build.profile or chosen.candidates):
+    steps, chosen, room = context.steps, context.chosen, context.room
+    tokenizer, window = context.scale.tokenizer, context.scale.window_tokens
+    if room.limit_tokens <= 0 and (context.profile or chosen.candidates):
         steps.note(f"the messages leave no room for memory in the window of {window:,} tokens")
-    if build.secret is None or room.limit_tokens <= 0:
+    if context.secret is None or room.limit_tokens <= 0:
         return
-    pointers = {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}
+    pointers = {pointer.id: pointer for pointer in (*context.pointers, *chosen.pointers)}
     offered: dict[str, Any] = {
-        "secret": build.secret,
+        "secret": context.secret,
         "limit_tokens": room.limit_tokens,
-        "user_profile": [memory.text for memory in build.profile],
-        "profile_tokens": min(ask.config.budget.preferences, room.limit_tokens),
+        "user_profile": [memory.text for memory in context.profile],
+        "profile_tokens": min(context.config.budget.preferences, room.limit_tokens),
         "candidates": chosen.candidates,
         "knowledge_tokens": room.knowledge_tokens,
         "total_found": chosen.related,
         "working_memory": tuple(pointers.values()),
-        "framing": ask.config.framing,
-        "role": ask.config.reference_role,
+        "framing": context.config.framing,
+        "role": context.config.reference_role,
     }
 
     def count_messages(messages: Sequence[Mapping[str, Any]]) -> int:
         return sum(tokenizer.count_message(message) for message in messages)
 
     counted = partial(build_block, count=tokenizer, count_messages=count_messages, **offered)
-    if not ask.trim:  # where the plan is needed anyway, everything has to be counted
+    if not context.trim:  # where the plan is needed anyway, everything has to be counted
         whole = partial(write_whole, at_most=tokenizer.at_most, **offered)
-        text = build.text = steps.run("block", whole, None)
+        text = context.text = steps.run("block", whole, None)
         if text is not None:
-            build.shows_knowledge = bool(chosen.candidates)
-            build.counted = Lazy(lambda: steps.run("count", counted, BuiltBlock(text=text)))
+            context.shows_knowledge = bool(chosen.candidates)
+            context.counted = Lazy(lambda: steps.run("count", counted, BuiltBlock(text=text)))
             return
     built = steps.run("block", counted, BuiltBlock())
-    build.text, build.shows_knowledge = built.text, bool(built.knowledge.shown)
-    build.counted = Lazy(lambda: built)
+    context.text, context.shows_knowledge = built.text, bool(built.knowledge.shown)
+    context.counted = Lazy(lambda: built)
 
 
-def _plan(build: Build) -> ContextPlan | None:
+def _plan(context: Context) -> ContextPlan | None:
     """The whole request; nothing that is sent waits for a plan that trims nothing."""
-    if build.ask.messages.asked is None:
+    if context.given.asked is None:
         return None
-    name = "pack" if build.ask.trim else "plan"
-    return build.steps.run(name, lambda: pack_request(build), None, raises=BudgetError)
-
-
-def _inject(build: Build, planned: Lazy[ContextPlan | None]) -> list[dict[str, Any]]:
-    """The messages to send: the caller's, trimmed if they may be, and the reference."""
-    ask = build.ask
-    plan = planned.value if ask.trim else None
-    sent: Sequence[Mapping[str, Any]] = ask.messages if plan is None else plan.messages
-    messages = build.steps.run("inject", lambda: _with_block(sent, build.text, ask.config), None)
-    return [dict(message) for message in sent] if messages is None else messages
+    name = "pack" if context.trim else "plan"
+    return context.steps.run(name, lambda: pack_request(context), None, raises=BudgetError)
 
 
 def _with_block(
@@ -228,13 +226,6 @@ def _with_block(
     """The messages with the block where the settings want it."""
     role, placement = config.reference_role, config.placement
     return inject(messages, text, framing=config.framing, role=role, placement=placement)
-
-
-def _without_old_blocks(ask: Ask) -> Ask:
-    """`ask` with the messages that will go out: what `inject` takes away costs nothing."""
-    keep_earlier = ask.config.placement == "append"
-    kept = ask.messages.without_old_references(keep_earlier=keep_earlier)
-    return ask if kept is ask.messages else replace(ask, messages=kept)
 
 
 # ----------------------------------------------------------------------------
@@ -371,7 +362,7 @@ class Turn:
         self._working = working
         if not isinstance(messages, Conversation):
             messages = require_messages(messages)
-        self.context = Context(messages=list(messages))
+        self.context = Context(scope=self.scope, config=self.config, messages=list(messages))
         self._steps = Steps(partial(warn, memory))
         self._asked: dict[str, Any] | None = None
         self._repeated = False
@@ -384,10 +375,10 @@ class Turn:
             given = read_conversation(messages)
             self._asked = given.question
             if given.asked is None:
-                self.context = Context(messages=given.copies())
+                self.context.messages = given.copies()
             else:
-                ask = Ask(
-                    messages=given,
+                asked = Context(
+                    given=given,
                     heard=self._listen(),
                     scope=self.scope,
                     config=self.config,
@@ -398,7 +389,7 @@ class Turn:
                     message_id=message_id,
                     signals=self._read_signals(signals),
                 )
-                self._build(ask, given.asked)
+                self._build(asked, given.asked)
         except BudgetError:
             raise
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
@@ -482,17 +473,17 @@ class Turn:
                 self.preferences, self.taken_back = heard.kept, heard.taken_back
         return frozenset(preference.id for preference in self.preferences)
 
-    def _build(self, ask: Ask, at: int) -> None:
-        runtime, given = self.memory.runtime, ask.messages
+    def _build(self, context: Context, at: int) -> None:
+        runtime, given = self.memory.runtime, context.given
         key = (self.scope, self.config, self.model, at, given.prefix_hash())
         known = runtime.blocks.get(key) if at + 1 < len(given) else None
         if known is not None and known[0][: at + 1] == given[: at + 1]:
             # A later step of a turn: the same block again, byte for byte.
             self._repeated = True
-            messages = _with_block(given, known[1].text, self.config)
-            self.context = replace(known[1], messages=messages)
+            self.context = copy(known[1])
+            self.context.messages = _with_block(given, self.context.text, self.config)
             return
-        context = self.context = build_context(runtime, ask)
+        self.context = build_context(runtime, context)
         if self.dry:
             return
         runtime.blocks.put(key, (given, context))

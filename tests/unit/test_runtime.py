@@ -13,7 +13,7 @@ import pytest
 
 import agentmem
 from agentmem.agent import context as contexts
-from agentmem.agent.context import Ask
+from agentmem.agent.context import Context
 from agentmem.agent.turn import build_context
 from agentmem.base.config import LoopConfig
 from agentmem.base.types import COLD_AT, Memory, Scope
@@ -140,7 +140,7 @@ def test_plan_and_snapshot_may_be_asked_for_at_once(
 
     monkeypatch.setattr(contexts, "pack_context", slow_pack)
     messages = Conversation([{"role": "user", "content": "Is tea green?"}])
-    context = build_context(two[0].runtime, Ask(messages=messages, scope=ANN, config=LoopConfig()))
+    context = build_context(two[0].runtime, Context(given=messages, scope=ANN, config=LoopConfig()))
     found: list[object] = []
 
     def plan() -> None:

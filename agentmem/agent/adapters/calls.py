@@ -11,11 +11,10 @@ import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
-from agentmem.agent.adapters.replies import CallArguments, read_call, signature_of, view_chat
+from agentmem.agent.adapters.replies import view_chat
 from agentmem.agent.adapters.turn import (
     Inside,
     OpenTurn,
@@ -27,6 +26,7 @@ from agentmem.agent.adapters.turn import (
 from agentmem.base.errors import InvalidInput
 from agentmem.base.threads import awaited
 from agentmem.base.types import ScopeLike
+from agentmem.text.messages import get
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -89,125 +89,146 @@ def wrap(memory: TurnMaker, fn: Callable[P, T], **how: Unpack[TurnOptions]) -> R
         and hasattr(fn, "degradations")
     ):
         return cast("Remembering[P, T]", fn)
-    keeper = TurnKeeper(memory, **how)
-    return cast("Remembering[P, T]", Wrapping(keeper, fn).function())
+    return cast("Remembering[P, T]", remembering(TurnKeeper(memory, **how), fn))
 
 
-class Wrapping:
-    """One wrapped callable: where its messages are, and what is done with its result."""
+def remembering(
+    keeper: TurnKeeper,
+    fn: Callable[..., Any],
+    *,
+    argument: str = "messages",
+    view_of: Viewer = view_chat,
+    take: Taker = OpenTurn.take,
+    is_async: bool | None = None,
+) -> Callable[..., Any]:
+    """`fn` with memory, sync or async as it is; `take` gets what it gives for its `argument`."""
+    signature = signature_of(fn)
 
-    def __init__(
-        self,
-        keeper: TurnKeeper,
-        fn: Callable[..., Any],
-        *,
-        argument: str = "messages",
-        view_of: Viewer = view_chat,
-        take: Taker = OpenTurn.take,
-        is_async: bool | None = None,
-    ) -> None:
-        self._keeper = keeper
-        self._fn = fn
-        self._argument = argument
-        self._view_of = view_of
-        self._take = take
-        self._is_async = _runs_async(fn) if is_async is None else is_async
-        self._signature = signature_of(fn)
+    def read(args: tuple[Any, ...], options: dict[str, Any]) -> _Call:
+        scope, off = options.pop("memory_scope", None), options.pop("memory_off", False)
+        names = _positions(signature)
+        place = _place_of(argument, names, args, options)
+        messages = args[place] if isinstance(place, int) else options.get(place or "")
 
-    def function(self) -> Callable[..., Any]:
-        """The callable to use instead, of the same colour."""
-        if inspect.isasyncgenfunction(self._fn):
-            made = self._flowing()
-        elif self._is_async:
-            made = self._asynchronous()
-        else:
-            made = self._synchronous()
-        made.memory = self._keeper.memory  # type: ignore[attr-defined]  # for those who look
-        made.degradations = self._keeper.degradations  # type: ignore[attr-defined]  # the same
-        if self._signature is not None:
-            made.__signature__ = _with_ours(self._signature)  # type: ignore[attr-defined]  # inspect reads it
-        return made
+        def ask(messages: Any) -> Any:
+            if isinstance(place, int):
+                return fn(*args[:place], messages, *args[place + 1 :], **options)
+            return fn(*args, **(options if place is None else {**options, place: messages}))
 
-    def _synchronous(self) -> Callable[..., Any]:
-        @_like(self._fn)
-        def wrapped(*args: Any, **options: Any) -> Any:
-            call, whose, around = self._read(args, options)
-            opened = None if whose is None else self._keeper.open(call.messages, **whose)
-            ask = partial(call.ask, self._fn)
-            with around:
-                result = ask(call.messages) if opened is None else opened.call(ask)
-            if inspect.isawaitable(result):
-                return self._awaited(result, opened, ask, around)
-            return result if opened is None else self._take(opened, result)
+        if off:
+            return _Call(messages, ask, None, Inside())
+        if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
+            if not isinstance(messages, list | tuple):  # an iterator can be read only once
+                messages = list(messages)
+        elif not (isinstance(messages, str) and argument == "input"):
+            keeper.note(f"a call without {argument} went without memory")
+            return _Call(messages, ask, None)
+        named = {**dict(zip(names, args, strict=False)), **options}
+        return _Call(messages, ask, {"view_of": view_of, "scope": scope, "named": named})
 
-        return wrapped
-
-    def _asynchronous(self) -> Callable[..., Any]:
-        @_like(self._fn)
-        async def wrapped(*args: Any, **options: Any) -> Any:
-            call, whose, around = self._read(args, options)
-            opened = None if whose is None else await self._keeper.aopen(call.messages, **whose)
-
-            async def ask(messages: Any) -> Any:
-                return await awaited(call.ask(self._fn, messages))
-
-            with around:
-                result = await (ask(call.messages) if opened is None else opened.acall(ask))
-            return result if opened is None else self._take(opened, result)
-
-        return wrapped
-
-    def _flowing(self) -> Callable[..., Any]:
-        @_like(self._fn)
-        async def wrapped(*args: Any, **options: Any) -> AsyncIterator[Any]:
-            call, whose, _ = self._read(args, options)
-            opened = None if whose is None else await self._keeper.aopen(call.messages, **whose)
-            stream = call.ask(self._fn, call.messages if opened is None else opened.sent)
-            if opened is not None:
-                stream = opened.watch(stream)
-            async with contextlib.aclosing(stream) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-
-        return wrapped
-
-    async def _awaited(
-        self,
-        result: Awaitable[Any],
-        opened: OpenTurn | None,
-        ask: Callable[[Any], Any],
-        around: AbstractContextManager[None],
-    ) -> Any:
+    async def awaited_later(call: _Call, opened: OpenTurn | None, result: Awaitable[Any]) -> Any:
         """What a plain function gave that has to be awaited."""
         if opened is None:
-            with around:
+            with call.around:
                 return await result
         asked: Awaitable[Any] | None = result
 
-        def ask_later(messages: Any) -> Any:
+        def ask(messages: Any) -> Any:
             nonlocal asked
-            answer, asked = asked or ask(messages), None
+            answer, asked = asked or call.ask(messages), None
             return answer
 
-        return self._take(opened, await opened.acall(ask_later))
+        return take(opened, await opened.acall(ask))
 
-    def _read(
-        self, args: tuple[Any, ...], options: dict[str, Any]
-    ) -> tuple[CallArguments, dict[str, Any] | None, AbstractContextManager[None]]:
-        """The call; what to open a turn with, None when it goes without memory; what it is
-        made in, so that hooks further in know that memory is off."""
-        scope, off = options.pop("memory_scope", None), options.pop("memory_off", False)
-        call = read_call(self._signature, args, options, self._argument)
-        if off:
-            return call, None, Inside()
-        messages, around = call.messages, contextlib.nullcontext()
-        if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
-            if not isinstance(messages, list | tuple):  # an iterator can be read only once
-                call = replace(call, messages=list(messages))
-        elif not (isinstance(messages, str) and self._argument == "input"):
-            self._keeper.note(f"a call without {self._argument} went without memory")
-            return call, None, around
-        return call, {"view_of": self._view_of, "scope": scope, "named": call.named}, around
+    def synchronous(*args: Any, **options: Any) -> Any:
+        call = read(args, options)
+        opened = None if call.whose is None else keeper.open(call.messages, **call.whose)
+        with call.around:
+            result = call.ask(call.messages) if opened is None else opened.call(call.ask)
+        if inspect.isawaitable(result):
+            return awaited_later(call, opened, result)
+        return result if opened is None else take(opened, result)
+
+    async def asynchronous(*args: Any, **options: Any) -> Any:
+        call = read(args, options)
+        opened = None if call.whose is None else await keeper.aopen(call.messages, **call.whose)
+
+        async def ask(messages: Any) -> Any:
+            return await awaited(call.ask(messages))
+
+        with call.around:
+            result = await (ask(call.messages) if opened is None else opened.acall(ask))
+        return result if opened is None else take(opened, result)
+
+    async def flowing(*args: Any, **options: Any) -> AsyncIterator[Any]:
+        call = read(args, options)
+        opened = None if call.whose is None else await keeper.aopen(call.messages, **call.whose)
+        stream = call.ask(call.messages if opened is None else opened.sent)
+        if opened is not None:
+            stream = opened.watch(stream)
+        async with contextlib.aclosing(stream) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    made: Any = synchronous
+    if inspect.isasyncgenfunction(fn):
+        made = flowing
+    elif _runs_async(fn) if is_async is None else is_async:
+        made = asynchronous
+    # functools.wraps, also for callables without a name.
+    functools.update_wrapper(made, fn.func if isinstance(fn, partial) else fn, updated=())
+    made.__wrapped__ = fn
+    made.memory, made.degradations = keeper.memory, keeper.degradations
+    if signature is not None:
+        made.__signature__ = _with_ours(signature)
+    return cast("Callable[..., Any]", made)
+
+
+class _Call(NamedTuple):
+    """One call: its messages, and what it is with others."""
+
+    messages: Any
+    ask: Callable[[Any], Any]
+    whose: dict[str, Any] | None
+    """What to open a turn with; None where it goes without memory."""
+    around: AbstractContextManager[None] = contextlib.nullcontext()
+    """What it is made in, so that hooks further in know that memory is off."""
+
+
+def signature_of(fn: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of `fn`, or None where Python cannot tell."""
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        return None
+
+
+def _positions(signature: inspect.Signature | None) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in signature.parameters.values() if p.kind in kinds] if signature else []
+
+
+def _place_of(
+    name: str, positions: list[str], args: tuple[Any, ...], options: Mapping[str, Any]
+) -> int | str | None:
+    """Where the argument `name` stands, a keyword or a position; else the first of either that
+    looks like messages."""
+    if name in options:
+        return name
+    if name in positions and positions.index(name) < len(args):
+        return positions.index(name)
+    if name != "messages":
+        return None
+    places = (*enumerate(args), *options.items())
+    return next((place for place, given in places if _looks_like_messages(given)), None)
+
+
+def _looks_like_messages(value: object) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(get(item, "role"), str) for item in value)
+    )
 
 
 def _runs_async(fn: Callable[..., Any]) -> bool:
@@ -230,18 +251,6 @@ def _runs_async(fn: Callable[..., Any]) -> bool:
 def of_async_client(resource: object) -> bool:
     """Whether a resource of an SDK is that of an async client."""
     return any(base.__name__ == "AsyncAPIResource" for base in type(resource).__mro__)
-
-
-def _like(fn: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """functools.wraps, also for callables without a name."""
-    named = fn.func if isinstance(fn, partial) else fn
-
-    def decorate(made: Callable[..., Any]) -> Callable[..., Any]:
-        functools.update_wrapper(made, named, updated=())
-        made.__wrapped__ = fn  # type: ignore[attr-defined]  # set by update_wrapper, here to the partial
-        return made
-
-    return decorate
 
 
 def _with_ours(signature: inspect.Signature) -> inspect.Signature:

@@ -15,8 +15,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from agentmem.agent.adapters.calls import Wrapping, of_async_client
-from agentmem.agent.adapters.replies import signature_of, view_chat, view_responses
+from agentmem.agent.adapters.calls import of_async_client, remembering, signature_of
+from agentmem.agent.adapters.replies import view_chat, view_responses
 from agentmem.agent.adapters.streams import closing
 from agentmem.agent.adapters.turn import OpenTurn, TurnKeeper, TurnMaker, TurnOptions, Viewer
 from agentmem.base.errors import InvalidInput
@@ -46,10 +46,10 @@ def _copied(
             "client", client, f"is no client of the {sdk} SDK",
             remedy=f"Pass {sdk}() or Async{sdk}(); for another callable use memory.wrap(fn).",
         )  # fmt: skip
-    return remembering(client.copy(), keeper, names, equip)
+    return with_memory(client.copy(), keeper, names, equip)
 
 
-def remembering(client: Any, keeper: TurnKeeper, names: Sequence[str], equip: Equip) -> Any:
+def with_memory(client: Any, keeper: TurnKeeper, names: Sequence[str], equip: Equip) -> Any:
     """`client` turned into one of our class, in place, with its resources `names` wrapped."""
     if not isinstance(type(client).__dict__.get(names[0]), _Resource):
         kind: Any = type(client)
@@ -64,7 +64,7 @@ def _class_for(base: Any, names: tuple[str, ...], equip: Equip) -> type:
 
     def copied(self: Any, *args: Any, **options: Any) -> Any:
         made = base.copy(self, *args, **options)
-        return remembering(made, self.__dict__[KEEPER], names, equip)
+        return with_memory(made, self.__dict__[KEEPER], names, equip)
 
     copied = functools.wraps(base.copy)(copied)
     members: dict[str, Any] = {
@@ -236,7 +236,7 @@ def _equip_asking(resource: Any, argument: str, view_of: Viewer, keeper: TurnKee
         return
     for name in ("create", "parse"):
         if hasattr(type(resource), name):
-            wrapping = Wrapping(
+            own[name] = remembering(
                 keeper,
                 getattr(type(resource), name).__get__(resource),
                 argument=argument,
@@ -244,7 +244,6 @@ def _equip_asking(resource: Any, argument: str, view_of: Viewer, keeper: TurnKee
                 take=take_result,
                 is_async=of_async_client(resource),
             )
-            own[name] = wrapping.function()
     if hasattr(type(resource), "stream"):
         own["stream"] = with_keywords(resource, "stream", inner="create")
     own[KEEPER] = keeper
@@ -307,6 +306,6 @@ def _post(
     def ask(*, messages: Any, **_: Any) -> Any:
         return plain(path, body={**body, "messages": messages}, **options)
 
-    wrapping = Wrapping(keeper, ask, view_of=view_chat, take=take_result, is_async=awaits)
+    asking = remembering(keeper, ask, take=take_result, is_async=awaits)
     named = {name: body.get(name) for name in ("messages", "model", "tools", "metadata")}
-    return wrapping.function()(**named, memory_scope=memory_scope, memory_off=memory_off)
+    return asking(**named, memory_scope=memory_scope, memory_off=memory_off)

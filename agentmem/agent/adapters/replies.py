@@ -8,7 +8,6 @@ answer; nothing here raises because a reply is odd.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -268,69 +267,6 @@ def named_user(options: Mapping[str, Any]) -> str | None:
             if isinstance(user, str) and user:
                 return user
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallArguments:
-    """The arguments of one call, `messages` among them at `place`.
-
-    That is a position, a keyword, or None when there are no messages.
-    """
-
-    args: tuple[Any, ...]
-    options: dict[str, Any]
-    place: int | str | None
-    messages: Any
-    named: Mapping[str, Any]
-
-    def ask(self, fn: Callable[..., Any], messages: Any) -> Any:
-        """What `fn` gives for this call with these messages."""
-        args, options = list(self.args), dict(self.options)
-        if isinstance(self.place, int):
-            args[self.place] = messages
-        elif self.place is not None:
-            options[self.place] = messages
-        return fn(*args, **options)
-
-
-def read_call(
-    signature: inspect.Signature | None, args: tuple[Any, ...], options: dict[str, Any], name: str
-) -> CallArguments:
-    """Find the argument `name`, by keyword or position; else the first that looks like messages."""
-    positions = _positions(signature)
-    named = {**dict(zip(positions, args, strict=False)), **options}
-    place: int | str | None = None
-    if name in options:
-        place = name
-    elif name in positions and positions.index(name) < len(args):
-        place = positions.index(name)
-    elif name == "messages":
-        place = next((at for at, arg in enumerate(args) if _looks_like_messages(arg)), None)
-        if place is None:
-            place = next((key for key, arg in options.items() if _looks_like_messages(arg)), None)
-    messages = args[place] if isinstance(place, int) else options.get(place or "")
-    return CallArguments(args=args, options=options, place=place, messages=messages, named=named)
-
-
-def signature_of(fn: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of `fn`, or None where Python cannot tell."""
-    try:
-        return inspect.signature(fn)
-    except (TypeError, ValueError):
-        return None
-
-
-def _positions(signature: inspect.Signature | None) -> list[str]:
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [p.name for p in signature.parameters.values() if p.kind in kinds] if signature else []
-
-
-def _looks_like_messages(value: object) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and bool(value)
-        and all(isinstance(get(item, "role"), str) for item in value)
-    )
 
 
 def is_ours(message: Mapping[str, Any]) -> bool:
