@@ -9,8 +9,7 @@ from typing import Any, Self
 
 from agentmem.models.call import trouble_of
 from agentmem.prompt.block import BlockSource, ContextBlock, render_context
-from agentmem.prompt.inject import inject
-from agentmem.prompt.messages import is_reference
+from agentmem.prompt.messages import inject, is_reference
 from agentmem.prompt.strip import strip
 
 KNOWN = "The harbour closes at nine."

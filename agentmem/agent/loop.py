@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -18,7 +18,7 @@ from agentmem.agent.context import Steps
 from agentmem.agent.reading import READ_TOOL
 from agentmem.agent.runtime import DEFAULT_MODEL
 from agentmem.agent.tool_runner import ToolOutcome, ToolRunner
-from agentmem.agent.tools import Tool, as_tool
+from agentmem.agent.tools import Tool, as_tools
 from agentmem.agent.turn import CallOutcome, Turn, require_named, session_of, warn, working_for
 from agentmem.base.checks import require_messages
 from agentmem.base.config import EXTRACTIVE, LoopConfig, require_config
@@ -140,6 +140,7 @@ BEST_ANSWER = (
 )
 STOPPED = "stopped by its signal"
 NOT_ENDED = "Stopped by the user before it gave a result."
+_OF_TURN = ("budget", "snapshot_id", "message_id", "preferences", "taken_back")
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -533,7 +534,11 @@ class LoopRun:
         )
         resolved = resolve_citations(answer, offered)
         last = [{"role": "assistant", "content": answer}] if answer or why != "stopped" else []
-        result = AgentLoopResult(
+        of_turn: dict[str, Any] = {}
+        if turn is not None:
+            of_turn = {name: getattr(turn, name) for name in _OF_TURN} | {"block": turn.block_text}
+        told = () if turn is None else turn.degradations
+        return AgentLoopResult(
             answer=answer,
             messages=(*self.given, *self.steps, *last),
             citations=resolved.cited,
@@ -541,23 +546,12 @@ class LoopRun:
             cleaned=resolved.text,
             dangling=resolved.missing,
             usage=dict(self.usage),
-            degradations=tuple(self.guard.degradations),
+            degradations=(*told, *self.guard.degradations),
             tool_calls=tuple(self.outcomes),
             iterations=self.iterations,
             why=why,
             sent=tuple(self.sent),
-        )
-        if turn is None:
-            return result
-        return replace(
-            result,
-            budget=turn.budget,
-            snapshot_id=turn.snapshot_id,
-            message_id=turn.message_id,
-            degradations=(*turn.degradations, *self.guard.degradations),
-            preferences=turn.preferences,
-            taken_back=turn.taken_back,
-            block=turn.block_text,
+            **of_turn,
         )
 
     def _offered(self, answer: str) -> tuple[Citation, ...]:
@@ -638,7 +632,7 @@ async def run_agent_loop(
         config=config or usual,
         given=[*_said_before(messages), {"role": "user", "content": _goal(goal)}],
         scope=read_scope(scope, whose),
-        own_tools=_own_tools(tools),
+        own_tools=list(as_tools(tools)),
         pages=tuple(pages),
         on_status=on_status,
         on_chunk=on_chunk,
@@ -665,12 +659,6 @@ def run_agent_loop_sync(
         "call", "run_agent_loop_sync", "is made where an event loop runs already",
         remedy="Write `await run_agent_loop(…)`.",
     )  # fmt: skip
-
-
-def _own_tools(tools: Any) -> list[Tool]:
-    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
-        raise InvalidInput("tools", tools, "is no list", remedy="Pass a list of functions.")
-    return [as_tool(tool) for tool in tools]
 
 
 def _check(*, config: object, signal: object, **callbacks: object) -> None:

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from enum import Enum
 from itertools import islice
 from typing import Any, Literal
@@ -447,11 +447,11 @@ def _telling_lines(shape: Shape, length: int) -> list[str]:
     return lines
 
 
-def one_line(shape: Shape, *, tool: str = "", length: int = LINE_CHARACTERS) -> str:
+def one_line(shape: Shape, *, tool: str = "") -> str:
     """A result in one line: what it is, how much, and what it begins with."""
     facts = ", ".join(shape.counts)
     parts = [tool, f"{shape.what} ({facts})" if facts else shape.what, shape.first]
-    return clean_line(": ".join(part for part in parts if part), limit_characters=length)
+    return clean_line(": ".join(part for part in parts if part), limit_characters=LINE_CHARACTERS)
 
 
 def five_lines(shape: Shape, *, tool: str = "") -> str:
@@ -462,69 +462,6 @@ def five_lines(shape: Shape, *, tool: str = "") -> str:
         if shown := clean_line(line, limit_characters=LINE_CHARACTERS):
             lines.append(name + shown)
     return "\n".join(lines[:5])
-
-
-def cut_page(
-    *,
-    start: int,
-    length: int,
-    show: Callable[[int, int], str],
-    frame: Callable[[int], str],
-    limit_tokens: int,
-    count: TokenCounter,
-) -> tuple[int, str]:
-    """Where the page from `start` ends, and what is sent for it: at most `limit_tokens`.
-
-    `show(start, end)` gives the body, `frame(end)` the line above it, which is
-    left out where both do not fit. Counters are not additive and may be odd, so
-    every candidate is counted as it would be sent. Where a page must be cut, it
-    is cut after a line end if one is near; it ends at `start` when not even one
-    character fitted.
-    """
-
-    def framed(size: int) -> str:
-        return f"{frame(start + size)}\n{show(start, start + size)}"
-
-    def bare(size: int) -> str:
-        return show(start, start + size)
-
-    if start >= length:
-        content = frame(start)
-        return start, content if count(content) <= limit_tokens else ""
-    for content_of in (framed, bare):
-        size = min(length - start, limit_tokens * _CHARACTERS_A_TOKEN)
-        while size and (tokens := count(content_of(size))) > limit_tokens:
-            size = min(size * limit_tokens // tokens, size * 19 // 20)
-        if not size:
-            continue
-        body = bare(size)
-        line_end = body.rfind("\n") + 1
-        near = line_end > 0.6 * len(body) and len(body) == size < length - start
-        if near and count(content_of(line_end)) <= limit_tokens:
-            size = line_end
-        return start + size, content_of(size)
-    return start, ""
-
-
-_WAYS = ("range", "lines", "grep", "json_path")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRequest:
-    """What to read of which result; `offset` is where in what was asked for the page begins."""
-
-    id: str
-    range: Span | None = None
-    lines: Span | None = None
-    grep: str | None = None
-    json_path: str | None = None
-    offset: int = 0
-
-    def arguments(self, offset: int) -> dict[str, Any]:
-        """The same question from another offset, as a model would write it."""
-        ways = {name: getattr(self, name) for name in _WAYS if getattr(self, name) is not None}
-        shown = {k: f"{v[0]}-{v[1]}" if isinstance(v, tuple | list) else v for k, v in ways.items()}
-        return {"id": self.id, **shown, **({"offset": offset} if offset else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -547,7 +484,7 @@ class ResultPage:
     unit: str = "character"
     next: Mapping[str, Any] | None = None
     error: str = ""
-    whole: bool = field(default=False)
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -601,44 +538,73 @@ def made_for(text: str, note: str) -> Selected:
 
 
 def turn_page(
-    asked: ReadRequest, payload: Payload, *, limit_tokens: int, count: TokenCounter
+    result_id: str,
+    payload: Payload,
+    asked: Mapping[str, Any],
+    offset: int,
+    *,
+    limit_tokens: int,
+    count: TokenCounter,
 ) -> ResultPage:
-    """The page at `asked.offset`, in at most `limit_tokens`."""
-    ways = [name for name in _WAYS if getattr(asked, name) is not None]
-    if len(ways) > 1:
+    """The page at `offset` in what is `asked` for (`range`, `lines`, `grep` or `json_path`).
+
+    It has at most `limit_tokens`. Counters are not additive and may be odd, so every
+    candidate is counted as it would be sent; the line above a page is left out where both
+    do not fit. Where a page must be cut, it is cut after a line end if one is near.
+    """
+    if len(asked) > 1:
         raise InvalidInput(
-            "arguments", " and ".join(ways), "cannot be used together",
-            remedy=f"Give one of {', '.join(_WAYS)}.",
+            "arguments", " and ".join(asked), "cannot be used together",
+            remedy="Give one of range, lines, grep, json_path.",
         )  # fmt: skip
-    if isinstance(asked.offset, bool) or not isinstance(asked.offset, int) or asked.offset < 0:
-        raise InvalidInput("offset", asked.offset, "is no offset", remedy="Use 0 or more.")
+    if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+        raise InvalidInput("offset", offset, "is no offset", remedy="Use 0 or more.")
     chosen = _select(asked, payload)
     length = chosen.end - chosen.begin
-    start = min(asked.offset, length)
+    start = min(offset, length)
+
+    def arguments(end: int) -> dict[str, Any]:
+        """The same question from another offset, as a model would write it."""
+        said = asked.items()
+        shown = {k: f"{v[0]}-{v[1]}" if isinstance(v, tuple | list) else v for k, v in said}
+        return {"id": result_id, **shown, **({"offset": end} if end else {})}
 
     def frame(end: int) -> str:
-        arguments = ", ".join(
-            f"{key}={json.dumps(value, ensure_ascii=False)}"
-            for key, value in asked.arguments(end).items()
-        )
-        following = f"next: {READ_TOOL}({arguments})" if end < length else "end"
-        return sendable(f"[{asked.id}: {chosen.words(start, end)}; {following}]")
+        pairs = arguments(end).items()
+        again = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in pairs)
+        following = f"next: {READ_TOOL}({again})" if end < length else "end"
+        return sendable(f"[{result_id}: {chosen.words(start, end)}; {following}]")
 
-    end, content = cut_page(
-        start=start,
-        length=length,
-        show=lambda first, last: sendable(chosen.show(first, last)),
-        frame=frame,
-        limit_tokens=limit_tokens,
-        count=count,
-    )
+    def body(end: int) -> str:
+        return sendable(chosen.show(start, end))
+
+    def framed(end: int) -> str:
+        return f"{frame(end)}\n{body(end)}"
+
+    end, content = start, frame(start)
+    if start == length:
+        content = content if count(content) <= limit_tokens else ""
+    for content_of in (framed, body) if start < length else ():
+        size = min(length - start, limit_tokens * _CHARACTERS_A_TOKEN)
+        while size and (tokens := count(content_of(start + size))) > limit_tokens:
+            size = min(size * limit_tokens // tokens, size * 19 // 20)
+        if not size:
+            continue
+        shown = body(start + size)
+        line_end = shown.rfind("\n") + 1
+        near = line_end > 0.6 * len(shown) and len(shown) == size < length - start
+        if near and count(content_of(start + line_end)) <= limit_tokens:
+            size = line_end
+        end = start + size
+        content = content_of(end)
+        break
     if end == start < length:
         problem = "The token limit is too small to read."
-        return refuse(asked, problem, limit_tokens=limit_tokens, count=count)
+        return refuse(result_id, problem, limit_tokens=limit_tokens, count=count)
     text = chosen.show(start, end)
     piece = chosen.whole[chosen.begin + start : chosen.begin + end]
     return ResultPage(
-        id=asked.id,
+        id=result_id,
         content=content,
         tokens=count(content),
         text=text,
@@ -647,45 +613,39 @@ def turn_page(
         end=end,
         total=length,
         unit="byte" if isinstance(piece, bytes) else "character",
-        next=asked.arguments(end) if end < length else None,
+        next=arguments(end) if end < length else None,
         whole=start == 0 and end == length,
     )
 
 
-def refuse(
-    asked: ReadRequest, problem: str, *, limit_tokens: int, count: TokenCounter
-) -> ResultPage:
+def refuse(result_id: str, problem: str, *, limit_tokens: int, count: TokenCounter) -> ResultPage:
     """A page that says what was wrong with the question, cut to the limit."""
     content = sendable(problem)
     while content and count(content) > limit_tokens:
         content = content[: len(content) * 3 // 4]
-    return ResultPage(id=asked.id, content=content, tokens=count(content), ok=False, error=problem)
+    return ResultPage(id=result_id, content=content, tokens=count(content), ok=False, error=problem)
 
 
-def _select(asked: ReadRequest, payload: Payload) -> Selected:
-    for name in ("grep", "json_path"):
-        value = getattr(asked, name)
-        if value is not None and not isinstance(value, str):
-            raise InvalidInput(name, value, "is not a text", remedy="Pass a string.")
+def _select(asked: Mapping[str, Any], payload: Payload) -> Selected:
     data, text = payload.data, payload.text
-    if text is None and asked.grep is None and asked.lines is None:
-        if asked.json_path is not None:
-            raise InvalidInput(
-                "json_path", asked.json_path, "cannot look into binary data", remedy="Use range."
-            )
-        begin, end = (0, len(data)) if asked.range is None else read_range(asked.range, len(data))
-        return Selected(whole=data, begin=begin, end=max(begin, end))
-    text = data.decode("utf-8", "backslashreplace") if text is None else text
-    if asked.grep is not None:
-        return grep(text, asked.grep)
-    if asked.json_path is not None:
-        return find_json(text, asked.json_path)
-    begin, end = 0, len(text)
-    if asked.lines is not None:
-        begin, end = read_lines(asked.lines, text)
-    elif asked.range is not None:
-        begin, end = read_range(asked.range, len(text))
-    return Selected(whole=text, begin=begin, end=end)
+    way, value = next(iter(asked.items()), ("", None))
+    if way in ("grep", "json_path") and not isinstance(value, str):
+        raise InvalidInput(way, value, "is not a text", remedy="Pass a string.")
+    if text is None and way == "json_path":
+        raise InvalidInput(way, value, "cannot look into binary data", remedy="Use range.")
+    whole: str | bytes = data if text is None else text
+    if text is None and way in ("grep", "lines"):
+        whole = data.decode("utf-8", "backslashreplace")
+    if isinstance(whole, str):
+        if way == "grep":
+            return grep(whole, value)
+        if way == "json_path":
+            return find_json(whole, value)
+        if way == "lines":
+            begin, end = read_lines(value, whole)
+            return Selected(whole=whole, begin=begin, end=end)
+    begin, end = read_range(value, len(whole)) if way == "range" else (0, len(whole))
+    return Selected(whole=whole, begin=begin, end=max(begin, end))
 
 
 # ----------------------------------------------------------------------------

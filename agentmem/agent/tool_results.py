@@ -19,7 +19,6 @@ from urllib.parse import quote
 from agentmem.agent.reading import (
     Detail,
     Payload,
-    ReadRequest,
     ResultPage,
     Span,
     distinct_words,
@@ -238,25 +237,22 @@ class WorkingMemory:
         """
         limit = self.read_limit_tokens if limit_tokens is None else limit_tokens
         require_count(limit, "limit_tokens", least=1)
-        asked = ReadRequest(
-            id=sendable(str(result_id)).strip(),
-            range=range,
-            lines=lines,
-            grep=grep,
-            json_path=json_path,
-            offset=offset,
-        )
+        result_id = sendable(str(result_id)).strip()
+        ways = {"range": range, "lines": lines, "grep": grep, "json_path": json_path}
+        asked = {name: way for name, way in ways.items() if way is not None}
         try:
-            memory, payload = self._find(asked.id)
-            page = turn_page(asked, payload, limit_tokens=limit, count=self.count)
+            memory, payload = self._find(result_id)
+            page = turn_page(
+                result_id, payload, asked, offset, limit_tokens=limit, count=self.count
+            )
         except RecordNotFound:
-            problem = self._why_missing(asked.id)
+            problem = self._why_missing(result_id)
         except InvalidInput as error:
             problem = str(error)
         else:
             self._note_read(memory.id)
             return page
-        return refuse(asked, problem, limit_tokens=limit, count=self.count)
+        return refuse(result_id, problem, limit_tokens=limit, count=self.count)
 
     def describe(self, result_id: str, *, level: Detail = "one") -> str:
         """A result in one line, in five, or in full; each costs no more than the next (W4)."""

@@ -41,8 +41,7 @@ from agentmem.prompt.block import ContextBlock, Pointer
 from agentmem.prompt.budget import Budget
 from agentmem.prompt.build import BuiltBlock, Chosen, Room, build_block, choose, write_whole
 from agentmem.prompt.cite import Citation
-from agentmem.prompt.inject import inject
-from agentmem.prompt.messages import Conversation, read_conversation
+from agentmem.prompt.messages import Conversation, inject, read_conversation
 from agentmem.prompt.query import read_queries
 from agentmem.prompt.snapshot import Outcome, Snapshot
 from agentmem.prompt.strip import strip

@@ -38,8 +38,7 @@ from agentmem.prompt.block import (
 )
 from agentmem.prompt.budget import calculate_token_budgets, composite, recency, rule_for
 from agentmem.prompt.cite import Citation
-from agentmem.prompt.inject import reference_messages
-from agentmem.prompt.messages import read_conversation
+from agentmem.prompt.messages import read_conversation, reference_messages
 from agentmem.text.clean import clean_text, escape_text
 from agentmem.text.language import QUESTION_MARKS, only_asks
 from agentmem.text.sentences import sentences, truncate_at_sentence

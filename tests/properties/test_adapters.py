@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentmem.agent.adapters.calls import wrap
 from agentmem.agent.adapters.replies import Gathering, read_reply, splice, view_responses
-from agentmem.prompt.inject import inject
+from agentmem.prompt.messages import inject
 from tests.noted_memory import BLOCK, NotedMemory, references
 from tests.properties.conversations import conversations
 from tests.properties.strategies import texts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentmem.base.config import Framing, Placement, ReferenceRole
 from agentmem.prompt.block import STUB, BlockSource, ContextBlock, render_context
-from agentmem.prompt.inject import inject
+from agentmem.prompt.messages import inject
 from tests.properties.attacks import SECRET, any_texts
 from tests.properties.strategies import texts
 

@@ -31,7 +31,7 @@ from agentmem.prompt.build import (
     message_tokens,
     write_whole,
 )
-from agentmem.prompt.inject import inject, reference_messages
+from agentmem.prompt.messages import inject, reference_messages
 from agentmem.text.sentences import sentence_ends
 from agentmem.tokens.counter import tokenizer_for
 from tests.properties.attacks import SECRET, any_texts, blocks

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from agentmem.base.config import Framing, ReferenceRole
 from agentmem.prompt.block import BlockSource, ContextBlock, Pointer, render_context
-from agentmem.prompt.inject import inject
+from agentmem.prompt.messages import inject
 from agentmem.prompt.strip import WORDS_IN_A_ROW, fingerprints, strip
 from agentmem.text.clean import clean_text
 from tests.properties.attacks import SECRET, any_texts, hostile_texts

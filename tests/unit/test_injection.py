@@ -10,7 +10,7 @@ import pytest
 
 from agentmem.base.errors import InvalidInput, InvalidMessage, MalformedBlock, RoleRefused
 from agentmem.prompt.block import STUB, BlockSource, ContextBlock, render_context
-from agentmem.prompt.inject import inject
+from agentmem.prompt.messages import inject
 
 SECRET = b"sixteen bytes or more"
 BLOCK = ContextBlock(related_knowledge=(BlockSource(text="Tea.", retrieved=date(2026, 1, 1)),))

@@ -10,7 +10,7 @@ import pytest
 
 from agentmem.base.errors import InvalidMessage, InvalidText
 from agentmem.prompt.block import STUB, BlockSource, ContextBlock, render_context
-from agentmem.prompt.inject import inject
+from agentmem.prompt.messages import inject
 from agentmem.prompt.strip import fingerprints, strip
 
 FACT = "The tea house on the hill opens at nine and closes when the kettle is empty."

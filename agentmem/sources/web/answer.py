@@ -27,7 +27,7 @@ from agentmem.prompt.cite import (
     number_sources,
     resolve_citations,
 )
-from agentmem.prompt.inject import reference_messages
+from agentmem.prompt.messages import reference_messages
 from agentmem.text.clean import drop_invisible, show_quote
 from agentmem.text.markdown import remove_live_markup
 from agentmem.text.sentences import sentences
