@@ -20,19 +20,18 @@ from agentmem.base.guards import CallGuard, Lanes, TtlCache
 from agentmem.base.lazy import Lazy
 from agentmem.base.types import EMPTY, Hit, Memory, Message, Scope
 from agentmem.prompt.block import Pointer
-from agentmem.prompt.budget import Budget, make_package
-from agentmem.prompt.build import BuiltBlock, Chosen, Room, citations_of, room_for, whole_room
+from agentmem.prompt.budget import Budget, ContextPlan, make_package, pack_context
+from agentmem.prompt.build import BuiltBlock, Chosen, Room, citations_of, room_for
 from agentmem.prompt.cite import Citation
 from agentmem.prompt.messages import Conversation
 from agentmem.prompt.snapshot import (
+    Part,
     Snapshot,
     looked_at_knowledge,
     looked_at_messages,
     looked_at_profile,
     packages_of,
-    parts_of_request,
 )
-from agentmem.prompt.trim import ContextPlan, pack_context
 from agentmem.search.gate import Sort, is_echo, turn_score
 from agentmem.search.intake import TEXT_KINDS
 from agentmem.text.messages import SYSTEM_ROLES
@@ -243,6 +242,8 @@ def _sort(memory: Memory) -> Sort:
     return "echo" if is_echo(memory) else "statement"
 
 
+ENDLESS = 10**12
+"""As good as the tokens of a window that nobody knows the end of."""
 COUNTED_FIRST = 8
 """So many of the longest messages are counted at first, where it is not known what fits."""
 
@@ -378,7 +379,7 @@ def room_of(context: Context) -> Room:
     }
     if scale.open:
         # Who sends so much to a window nobody knows has the room for it, until it is refused.
-        return whole_room(**budgets)
+        return room_for(window_tokens=ENDLESS, **budgets)
     tool_tokens = _tool_tokens(context, tokenizer)
     tokens = tokenizer.messages_at_most(context.given)
     systems = [at for at, one in enumerate(context.given) if one.get("role") in SYSTEM_ROLES]
@@ -497,8 +498,12 @@ def trace_of(context: Context, plan: ContextPlan | None) -> Snapshot:
         reserve_tokens=scale.tokenizer.reserve.total,
         estimated_tokens=plan.budget.used_tokens if plan else 0,
         settings=_settings(context.config, offered=len(context.reasons)),
-        parts=parts_of_request(plan),
-        looked_at=(*found, *told, *looked_at_messages(plan)),
+        parts=tuple(
+            Part(name=use.name, tokens=use.tokens, items=use.items)
+            for use in (plan.budget.components if plan else ())
+            if use.items
+        ),
+        looked_at=(*found, *told, *looked_at_messages(plan.report.dropped if plan else ())),
         message=built.text or "",
         warnings=(*scale.notes, *(w.text for w in (plan.budget.warnings if plan else ()))),
         degradations=tuple(context.steps.degradations),

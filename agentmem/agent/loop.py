@@ -43,10 +43,9 @@ from agentmem.models.call import (
     trouble_of,
     wait_seconds,
 )
-from agentmem.prompt.budget import Budget, make_package, tally
+from agentmem.prompt.budget import Budget, TrimPlan, make_package, tally, trim
 from agentmem.prompt.cite import Citation, listed_sources, resolve_citations, told_apart
 from agentmem.prompt.messages import Conversation, last_question
-from agentmem.prompt.trim import TrimPlan, trim
 from agentmem.search.intake import read_scope
 from agentmem.search.parts import memory_of
 from agentmem.text.clean import clean_line

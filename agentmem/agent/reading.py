@@ -628,7 +628,8 @@ def refuse(result_id: str, problem: str, *, limit_tokens: int, count: TokenCount
 
 def _select(asked: Mapping[str, Any], payload: Payload) -> Selected:
     data, text = payload.data, payload.text
-    way, value = next(iter(asked.items()), ("", None))
+    way = next(iter(asked), "")
+    value: Any = asked.get(way)
     if way in ("grep", "json_path") and not isinstance(value, str):
         raise InvalidInput(way, value, "is not a text", remedy="Pass a string.")
     if text is None and way == "json_path":

@@ -300,7 +300,11 @@ class WorkingMemory:
         memory, payload = self._find(result_id)
         if to == "pin":
             return self._pin(memory, pinned=True)
-        kept = _something(text if text is not None else _promoted_text(memory, payload))
+        if text is None:
+            text = sendable(payload.text or "")
+            if not text.strip() or len(text) > _SHORT_CHARACTERS:
+                text = f"{memory.title}\n{memory.summary or memory.text}".strip()
+        kept = _something(text)
         new = Memory(
             id=self._manager.ids.new(),
             text=kept,
@@ -545,13 +549,6 @@ def _middle_words(payload: Payload, searched: str) -> str:
     if _MAY_QUOTE.search(middle):
         middle = strip(middle)
     return distinct_words(middle, known=searched)
-
-
-def _promoted_text(memory: Memory, payload: Payload) -> str:
-    text = payload.text or ""
-    if text.strip() and len(text) <= _SHORT_CHARACTERS:
-        return sendable(text)
-    return f"{memory.title}\n{memory.summary or memory.text}".strip()
 
 
 def _something(text: str) -> str:

@@ -444,12 +444,7 @@ class ToolRunner:
             self._loop, self._locks = loop, {}
             self._room = asyncio.Semaphore(self._parallel)
         parsed = [parse_call(call, number) for number, call in enumerate(calls or (), 1)]
-        return tuple(await asyncio.gather(*(self._answer(call) for call in parsed)))
-
-    async def _answer(self, call: ParsedCall) -> ToolOutcome:
-        outcome = await self._outcome(call)
-        self.outcomes.append(outcome)
-        return outcome
+        return tuple(await asyncio.gather(*(self._outcome(call) for call in parsed)))
 
     async def _outcome(self, call: ParsedCall) -> ToolOutcome:
         tool = self._tools.get(call.name)
@@ -457,9 +452,11 @@ class ToolRunner:
             call = replace(call, arguments=without_nulls(tool, call.arguments))
         key = call.key
         async with self._locks.setdefault(key, asyncio.Lock()):
-            earlier = self._record.get(key)
-            if earlier is not None:
-                return self._from_record(call, earlier)
+            outcome: ToolOutcome | None = None
+            if (earlier := self._record.get(key)) is not None:
+                outcome = self._from_record(call, earlier)
+                self.outcomes.append(outcome)
+                return outcome
             started = time.perf_counter()
             outcome = self._refused(call, tool)
             if outcome is None and tool is not None:
@@ -469,6 +466,7 @@ class ToolRunner:
             outcome = replace(outcome, duration_ms=spent)
             if not outcome.ok or (tool is not None and (tool.read_only or tool.pure)):
                 self._record[key] = outcome
+            self.outcomes.append(outcome)
             return outcome
 
     def _from_record(self, call: ParsedCall, earlier: ToolOutcome) -> ToolOutcome:
@@ -547,7 +545,8 @@ class ToolRunner:
     async def _call(self, tool: Tool, arguments: Mapping[str, Any]) -> Any:
         """What the tool gives back; `_Failed` for whatever it raises, and for its being late."""
         work = asyncio.ensure_future(_invoke(tool.call, arguments))
-        work.add_done_callback(_look_at)
+        # Look at its exception, so that a tool given up on does not complain later.
+        work.add_done_callback(lambda ended: None if ended.cancelled() else ended.exception())
         try:
             done, _ = await asyncio.wait({work}, timeout=self._timeout_seconds)
         except asyncio.CancelledError:
@@ -619,12 +618,6 @@ def _call_whole(call: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
 
 def _joined(items: list[Any]) -> Any:
     return "".join(items) if all(isinstance(item, str) for item in items) else items
-
-
-def _look_at(work: asyncio.Future[Any]) -> None:
-    """Mark an exception as seen, so that a tool given up on does not complain later."""
-    if not work.cancelled():
-        work.exception()
 
 
 def _line_of(error: BaseException) -> str:

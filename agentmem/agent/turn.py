@@ -38,14 +38,13 @@ from agentmem.base.types import Hit, Memory, Scope, quoted, served_text
 from agentmem.living.preferences import TOLD, Preference
 from agentmem.living.usage import usage_factor
 from agentmem.prompt.block import ContextBlock, Pointer
-from agentmem.prompt.budget import Budget
+from agentmem.prompt.budget import Budget, ContextPlan
 from agentmem.prompt.build import BuiltBlock, Chosen, Room, build_block, choose, write_whole
 from agentmem.prompt.cite import Citation
 from agentmem.prompt.messages import Conversation, inject, read_conversation
 from agentmem.prompt.query import read_queries
 from agentmem.prompt.snapshot import Outcome, Snapshot
 from agentmem.prompt.strip import strip
-from agentmem.prompt.trim import ContextPlan
 from agentmem.search.gate import turn_score
 from agentmem.search.parts import memory_of
 from agentmem.text.decode import sound
@@ -600,7 +599,8 @@ class Turn:
             error=error,
             calls=count_calls(self.outcomes),
         )
-        self._try("trace", self._complete, outcome)
+        if self.snapshot_id:
+            self._try("trace", self._trace, outcome)
         self._try("token counts", self._observe, prompt_tokens or counts.get("prompt"))
         if self.config.learn.auto_index:
             self._try("indexing", self._index, asked, answer if keep_answer else "")
@@ -629,9 +629,8 @@ class Turn:
             )
         return True
 
-    def _complete(self, outcome: Outcome) -> None:
-        if self.snapshot_id:
-            self.memory.runtime.trace.complete(self.snapshot_id, outcome, scope=self.scope)
+    def _trace(self, outcome: Outcome) -> None:
+        self.memory.runtime.trace.complete(self.snapshot_id, outcome, scope=self.scope)
 
     def _observe(self, prompt_tokens: int | None) -> None:
         if prompt_tokens and self.model and not self._repeated:

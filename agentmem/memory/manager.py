@@ -78,9 +78,8 @@ from agentmem.stores.values import Entry, Receipt, Version
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
-    from agentmem.agent.adapters.calls import Remembering
     from agentmem.agent.adapters.openai_types import RememberingAsyncOpenAI, RememberingOpenAI
-    from agentmem.agent.adapters.turn import TurnOptions
+    from agentmem.agent.adapters.turn import Remembering, TurnOptions
     from agentmem.agent.runtime import Runtime
     from agentmem.agent.turn import Turn
     from agentmem.base.config import LoopConfig
@@ -512,7 +511,7 @@ class MemoryManager:
         turns go, and `on_turn` is shown each turn when it has ended. Each call may say
         `memory_scope=` and `memory_off=`.
         """
-        from agentmem.agent.adapters.calls import wrap
+        from agentmem.agent.adapters.turn import wrap
 
         memory = self
         return wrap(memory, fn, **how)

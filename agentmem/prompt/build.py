@@ -448,16 +448,13 @@ def _fill_section(
         for at, item in enumerate(items):
             part = cut(show(item), max(0, limit_tokens - spent))
             tokens = count(f"{render(part)}\n")
-            if _says_something(part) and spent + tokens <= limit_tokens:
+            says = isinstance(part, str) and any(map(str.isalnum, part))
+            if says and spent + tokens <= limit_tokens:
                 fates[at] = SourceFate(
                     id=fates[at].id, outcome="cut", reason="cut to fit", tokens=tokens
                 )
                 return (part,), tuple(fates), spent + tokens
     return tuple(kept), tuple(fates), spent if kept else 0
-
-
-def _says_something(item: str | Pointer) -> bool:
-    return isinstance(item, str) and any(map(str.isalnum, item))
 
 
 # ----------------------------------------------------------------------------
@@ -527,10 +524,10 @@ class Room:
 def room_for(
     *,
     window_tokens: int,
-    reserve_tokens: int,
-    system_tokens: int,
-    query_tokens: int,
-    other_tokens: int,
+    reserve_tokens: int = 0,
+    system_tokens: int = 0,
+    query_tokens: int = 0,
+    other_tokens: int = 0,
     preference_budget: int,
     knowledge_budget: int,
     working_budget: int,
@@ -555,12 +552,6 @@ def room_for(
             and budgets.knowledge_tokens == knowledge_budget
         ),
     )
-
-
-def whole_room(*, preference_budget: int, knowledge_budget: int, working_budget: int) -> Room:
-    """The room where nothing is known to be in the way."""
-    wanted = preference_budget + knowledge_budget + working_budget + FRAME_TOKENS
-    return Room(limit_tokens=wanted, knowledge_tokens=knowledge_budget, full=True)
 
 
 # ----------------------------------------------------------------------------

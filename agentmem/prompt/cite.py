@@ -406,17 +406,12 @@ def told_apart(
         if other is None or page_key(other.url) == page_key(citation.url) != "":
             by_index.setdefault(citation.index, citation)
             continue
-        said = _words(_around_number(answer, citation.index))
+        parts = (answer[start:end] for start, end in _sentences(answer, _marks(answer)))
+        said = _words(" ".join(part for part in parts if citation.index in cited_numbers(part)))
         shared = [len(said & _words(f"{one.title} {one.quote}")) for one in (citation, other)]
         if shared[0] >= shared[1]:
             by_index[citation.index] = citation
     return tuple(by_index[index] for index in sorted(by_index))
-
-
-def _around_number(answer: str, index: int) -> str:
-    """The sentences that cite a number."""
-    parts = (answer[start:end] for start, end in _sentences(answer, _marks(answer)))
-    return " ".join(part for part in parts if index in cited_numbers(part))
 
 
 def _words(text: str) -> set[str]:

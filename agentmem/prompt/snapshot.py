@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from agentmem.base.types import EMPTY, Hit, Memory, Scope, quoted, served_text, utc
-from agentmem.prompt.budget import ContentPackage, make_package
+from agentmem.prompt.budget import ContentPackage, Fate, make_package
 from agentmem.prompt.build import BuiltBlock, SourceFate
-from agentmem.prompt.trim import ContextPlan
 
 Decision = Literal["kept", "cut", "dropped"]
 Section = Literal["knowledge", "profile", "working", "history", "media", "other"]
@@ -172,17 +171,6 @@ def packages_of(built: BuiltBlock) -> list[ContentPackage]:
     return [*shown, make_package("overhead", id="reference", tokens=max(0, frame))]
 
 
-def parts_of_request(plan: ContextPlan | None) -> tuple[Part, ...]:
-    """The components that the request is made of."""
-    if plan is None:
-        return ()
-    return tuple(
-        Part(name=use.name, tokens=use.tokens, items=use.items)
-        for use in plan.budget.components
-        if use.items
-    )
-
-
 def looked_at_knowledge(
     hits: Sequence[Hit],
     passed_over: Sequence[tuple[Hit, str]],
@@ -265,10 +253,8 @@ def looked_at(memory: Memory, fate: SourceFate, **more: Any) -> Looked:
     )
 
 
-def looked_at_messages(plan: ContextPlan | None) -> list[Looked]:
+def looked_at_messages(dropped: Iterable[Fate]) -> list[Looked]:
     """The messages and media that had to stay behind."""
-    if plan is None:
-        return []
     return [
         Looked(
             id=fate.package.id,
@@ -278,7 +264,7 @@ def looked_at_messages(plan: ContextPlan | None) -> list[Looked]:
             kind=fate.package.type,
             tokens=fate.package.tokens,
         )
-        for fate in plan.report.dropped
+        for fate in dropped
     ]
 
 

@@ -30,7 +30,7 @@ def _chat(talk: Talk) -> list[dict[str, Any]]:
 
 
 def wrapped_callable(memory: Any, talk: Talk) -> Driven:
-    from agentmem.agent.adapters.calls import wrap
+    from agentmem.agent.adapters.turn import wrap
 
     given: list[Any] = _chat(talk)
     got: list[Any] = []

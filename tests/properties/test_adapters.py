@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.agent.adapters.calls import wrap
 from agentmem.agent.adapters.replies import Gathering, read_reply, splice, view_responses
+from agentmem.agent.adapters.turn import wrap
 from agentmem.prompt.messages import inject
 from tests.noted_memory import BLOCK, NotedMemory, references
 from tests.properties.conversations import conversations

@@ -17,17 +17,18 @@ from agentmem.inspector.render import render_budget, render_fates
 from agentmem.prompt.budget import (
     Budget,
     ContentPackage,
+    ContextPlan,
     budget_to_dict,
     calculate_knowledge_budget,
     calculate_token_budgets,
     fates_to_list,
     fill,
     make_package,
+    pack_context,
     tally,
 )
 from agentmem.prompt.build import Room, memory_type, room_for
 from agentmem.prompt.messages import last_question
-from agentmem.prompt.trim import ContextPlan, pack_context
 from agentmem.text.messages import text_of
 from tests.properties.conversations import conversations, hits, packages, size_of, users
 from tests.properties.strategies import texts

@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.base.errors import FixedContentTooLarge
-from agentmem.prompt.budget import ContentPackage
-from agentmem.prompt.trim import TrimPlan, group_turns, trim
+from agentmem.prompt.budget import ContentPackage, TrimPlan, group_turns, trim
 from agentmem.text.messages import media_parts
 from tests.properties.conversations import conversations, packages, size_of
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agentmem.agent.adapters import calls
+from agentmem.agent.adapters import turn as turns
 from agentmem.agent.adapters.replies import read_reply, read_usage
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Scope
@@ -29,7 +29,7 @@ ASK = [
 
 def wrap(memory: Any, fn: Any, **options: Any) -> Any:
     """`wrap` without types: a checker knows nothing of the two more keywords."""
-    return calls.wrap(memory, fn, **options)
+    return turns.wrap(memory, fn, **options)
 
 
 def chunk(text: str | None, index: int = 0, **more: Any) -> dict[str, Any]:

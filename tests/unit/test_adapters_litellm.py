@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentmem.agent.adapters.calls import wrap
+from agentmem.agent.adapters.turn import wrap
 from agentmem.base.types import Scope
 from agentmem.tokens.litellm import import_litellm
 from tests.noted_memory import NotedMemory, references
@@ -389,7 +389,7 @@ def test_importing_the_adapters_loads_no_client() -> None:
     import sys
 
     code = (
-        "import sys, agentmem.agent.adapters.calls, agentmem.agent.adapters.calls, agentmem.agent.adapters.clients\n"
+        "import sys, agentmem.agent.adapters.turn, agentmem.agent.adapters.turn, agentmem.agent.adapters.clients\n"
         "assert not {'litellm', 'openai', 'httpx'} & set(sys.modules)\n"
     )
     root = Path(__file__).resolve().parents[2]

@@ -16,8 +16,8 @@ import openai
 import pydantic
 import pytest
 
-from agentmem.agent.adapters.calls import wrap
 from agentmem.agent.adapters.clients import wrap_openai
+from agentmem.agent.adapters.turn import wrap
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Scope
 from agentmem.prompt.messages import is_reference, is_stub

@@ -254,7 +254,7 @@ for name in ("gpt-4o", "gpt-4", "text-davinci-003", "claude-3-5-sonnet", "gemini
 def test_what_needs_an_extra_names_the_command(call: str, extra: str, tmp_path: Path) -> None:
     script = f"""
 import asyncio
-import agentmem, agentmem.agent.adapters.calls, agentmem.sources.files, agentmem.sources.pages, agentmem.sources.web.search
+import agentmem, agentmem.agent.adapters.turn, agentmem.sources.files, agentmem.sources.pages, agentmem.sources.web.search
 with agentmem.open("memory.db") as memory:
     try:
         {call}

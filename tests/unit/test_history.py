@@ -9,8 +9,7 @@ import pytest
 
 from agentmem.base.errors import FixedContentTooLarge, InvalidNumber
 from agentmem.base.types import Message
-from agentmem.prompt.budget import ContentPackage
-from agentmem.prompt.trim import TrimPlan, group_turns, trim
+from agentmem.prompt.budget import ContentPackage, TrimPlan, group_turns, trim
 from agentmem.text.messages import media_parts, text_of
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}

@@ -62,7 +62,7 @@ class Proxy:
             textwrap.dedent(
                 f"""
                 import agentmem
-                from agentmem.agent.adapters.calls import MemoryLogger
+                from agentmem.agent.adapters.turn import MemoryLogger
 
                 logger = MemoryLogger(agentmem.open({str(self.store)!r}, embedder=None))
                 """

@@ -9,8 +9,7 @@ import pytest
 
 from agentmem.base.errors import FixedContentTooLarge, InvalidMessage, InvalidNumber
 from agentmem.base.types import Message
-from agentmem.prompt.budget import make_package
-from agentmem.prompt.trim import ContextPlan, pack_context
+from agentmem.prompt.budget import ContextPlan, make_package, pack_context
 from agentmem.text.messages import media_parts, text_of
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}

@@ -17,8 +17,8 @@ from agentmem.agent.context import Context
 from agentmem.agent.turn import build_context
 from agentmem.base.config import LoopConfig
 from agentmem.base.types import COLD_AT, Memory, Scope
+from agentmem.prompt.budget import pack_context
 from agentmem.prompt.messages import Conversation
-from agentmem.prompt.trim import pack_context
 from agentmem.search.intake import prepare
 from tests.local_search import local
 

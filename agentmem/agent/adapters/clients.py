@@ -15,10 +15,18 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from agentmem.agent.adapters.calls import of_async_client, remembering, signature_of
 from agentmem.agent.adapters.replies import view_chat, view_responses
 from agentmem.agent.adapters.streams import closing
-from agentmem.agent.adapters.turn import OpenTurn, TurnKeeper, TurnMaker, TurnOptions, Viewer
+from agentmem.agent.adapters.turn import (
+    OpenTurn,
+    TurnKeeper,
+    TurnMaker,
+    TurnOptions,
+    Viewer,
+    of_async_client,
+    remembering,
+    signature_of,
+)
 from agentmem.base.errors import InvalidInput
 
 if TYPE_CHECKING:

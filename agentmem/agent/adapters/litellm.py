@@ -300,10 +300,8 @@ def _scope_of(
     if key_user is not None:
         own = quote(key_user, safe="@.")
         return Scope(user_id=own if named is None else f"{own}/{quote(named, safe='@.')}")
-    asked = metadata.get("memory_scope")
-    if asked is not None:
-        return asked  # type: ignore[no-any-return]  # checked where it is used
-    return None
+    asked: ScopeLike | None = metadata.get("memory_scope")  # checked where it is used
+    return asked
 
 
 def _key_of(request: Mapping[str, Any]) -> _Key:

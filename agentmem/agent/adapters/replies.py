@@ -90,25 +90,29 @@ class Gathering:
     def add(self, chunk: object) -> None:
         """Take the next chunk; those of other choices and unknown ones add nothing."""
         choices, kind = get(chunk, "choices"), get(chunk, "type")
+        said: object = None
         if isinstance(chunk, Reply):
-            self._add_text(chunk.text)
+            said = chunk.text
             self._usage = chunk.usage or self._usage
         elif is_list(choices):
-            self._add_choices(choices)
+            said = "".join(map(_said_in, choices))
             self._usage = read_usage(get(chunk, "usage")) or self._usage
         elif isinstance(chunk, str):
-            self._texts.append(chunk)
+            said = chunk
         elif kind == "response.output_text.delta":
-            self._add_text(get(chunk, "delta"))
+            said = get(chunk, "delta")
         elif kind in _LAST_EVENTS:
             self._whole = read_reply(get(chunk, "response"))
         elif kind == "content_block_delta":
-            self._add_text(get(get(chunk, "delta"), "text"))
-        elif kind == "message_start":
-            self._counts |= _counted(get(get(chunk, "message"), "usage"))
-        elif kind == "message_delta":
-            self._counts |= _counted(get(chunk, "usage"))  # it tells what the start did not
-            self._usage = read_usage(self._counts) or self._usage
+            said = get(get(chunk, "delta"), "text")
+        elif kind in ("message_start", "message_delta"):
+            usage = get(get(chunk, "message"), "usage") or get(chunk, "usage")
+            told = {name: count for name, count in plain(usage or {}).items() if count is not None}
+            self._counts |= told  # the end tells what the start did not
+            if kind == "message_delta":
+                self._usage = read_usage(self._counts) or self._usage
+        if isinstance(said, str):
+            self._texts.append(said)
 
     def reply(self) -> Reply:
         """What has come so far."""
@@ -116,21 +120,15 @@ class Gathering:
             text=self._whole.text or "".join(self._texts), usage=self._whole.usage or self._usage
         )
 
-    def _add_choices(self, choices: Sequence[object]) -> None:
-        for choice in choices:
-            if get(choice, "index") not in (0, None):
-                continue
-            delta = get(choice, "delta")
-            said = delta if delta is not None else get(choice, "message")
-            self._texts.append(message_text(said if said is not None else choice))
 
-    def _add_text(self, text: object) -> None:
-        if isinstance(text, str):
-            self._texts.append(text)
-
-
-def _counted(usage: object) -> dict[str, Any]:
-    return {name: count for name, count in plain(usage or {}).items() if count is not None}
+def _said_in(choice: object) -> str:
+    """What one choice of a chunk adds; only the first choice counts."""
+    if get(choice, "index") not in (0, None):
+        return ""
+    for name in ("delta", "message"):
+        if (said := get(choice, name)) is not None:
+            return message_text(said)
+    return message_text(choice)
 
 
 # ----------------------------------------------------------------------------
@@ -187,17 +185,14 @@ def as_chat(
     role: str, content: Any, *, calls: Iterable[tuple[Any, Any, Any]] = (), answers: Any = None
 ) -> dict[str, Any]:
     """A chat message that makes `calls` (id, name, arguments), or has the result of one."""
-    made = [
-        {"id": of, "type": "function", "function": {"name": name, "arguments": _written(given)}}
-        for of, name, given in calls
-    ]
+    made = []
+    for of, name, given in calls:
+        arguments = str(given) if isinstance(given, Mapping) else given
+        function = {"name": name, "arguments": arguments}
+        made.append({"id": of, "type": "function", "function": function})
     message = {"role": role, "content": content}
     message |= {"tool_calls": made} if made else {}
     return message | ({"tool_call_id": answers} if role == "tool" else {})
-
-
-def _written(arguments: Any) -> Any:
-    return str(arguments) if isinstance(arguments, Mapping) else arguments
 
 
 def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
