@@ -20,7 +20,7 @@ from agentmem.base.guards import CallGuard, Lanes, TtlCache
 from agentmem.base.lazy import Lazy
 from agentmem.base.types import EMPTY, Hit, Memory, Message, Scope
 from agentmem.prompt.block import Pointer
-from agentmem.prompt.budget import Budget, ContextPlan, make_package, pack_context
+from agentmem.prompt.budget import Budget, ContextPlan, fill, make_package, pack_context
 from agentmem.prompt.build import BuiltBlock, Chosen, Room, citations_of, room_for
 from agentmem.prompt.cite import Citation
 from agentmem.prompt.messages import Conversation
@@ -436,13 +436,8 @@ def pack_request(context: Context) -> ContextPlan:
             memories_asked=len(context.chosen.candidates),
             as_they_are=not context.trim,
         )
-        if window_tokens == window:
-            return plan
-        return replace(  # packed into more than there is, and told so
-            plan,
-            budget=replace(plan.budget, window_tokens=window),
-            report=replace(plan.report, limit_tokens=window - reserve),
-        )
+        # Where it was packed into more than there is, it says so.
+        return replace(plan, budget=replace(plan.budget, window_tokens=window))
 
     if scale.open:  # everything, however large it is; said where it is more than was assumed
         needed = sum(map(count, context.given)) + sum(one.tokens for one in packages) + reserve
@@ -457,21 +452,13 @@ def pack_request(context: Context) -> ContextPlan:
             raise
         context.steps.note(f"what must be sent leaves too little room: {error}")
         return packed(error.needed_tokens + reserve)
-    too_large = None if context.trim else _too_large(plan)
-    if too_large is not None:
-        context.steps.note(f"the messages alone do not fit the window: {too_large}")
+    if not context.trim:  # what a provider says where no earlier message could be left out
+        try:
+            fixed = [one for one in plan.report.kept if one.type != "message-recent"]
+            fill(fixed, plan.budget.available_tokens)
+        except FixedContentTooLarge as error:
+            context.steps.note(f"the messages alone do not fit the window: {error}")
     return plan
-
-
-def _too_large(plan: ContextPlan) -> FixedContentTooLarge | None:
-    """What a provider will say of a request from which no earlier message could be left out."""
-    fixed = [p for p in plan.report.kept if p.type != "message-recent"]
-    needed, limit = sum(package.tokens for package in fixed), plan.report.limit_tokens
-    if needed <= limit:
-        return None
-    largest = sorted(fixed, key=lambda package: -package.tokens)
-    items = tuple(f"{package.id} {package.tokens:,}" for package in largest)
-    return FixedContentTooLarge(needed_tokens=needed, limit_tokens=limit, items=items)
 
 
 def trace_of(context: Context, plan: ContextPlan | None) -> Snapshot:

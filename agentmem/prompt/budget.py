@@ -166,7 +166,6 @@ class Fate:
 class BudgetReport:
     """The outcome of a fill: every package's fate, in the order they were tried."""
 
-    limit_tokens: int
     fates: tuple[Fate, ...]
 
     @property
@@ -220,7 +219,7 @@ def fill(packages: Iterable[ContentPackage], limit_tokens: int) -> BudgetReport:
                 package=package, outcome="dropped", reason=f"did not fit: {needs}", score=score
             )
         fates.append(fate)
-    return BudgetReport(limit_tokens=limit_tokens, fates=tuple(fates))
+    return BudgetReport(fates=tuple(fates))
 
 
 # ----------------------------------------------------------------------------
@@ -340,9 +339,15 @@ class ComponentUse:
     """One component of a prompt, with its types from the largest down."""
 
     name: str
-    tokens: int = 0
-    items: int = 0
     by_type: tuple[TypeUse, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        return sum([use.tokens for use in self.by_type])
+
+    @property
+    def items(self) -> int:
+        return sum([use.items for use in self.by_type])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -429,28 +434,25 @@ def tally(
     The eight usual components are always listed, also when empty; others
     only when something is in them.
     """
-    used: dict[str, dict[str, tuple[int, int]]] = {
-        name: {} for name in COMPONENTS if name != "other"
-    }
+    used: dict[str, dict[str, TypeUse]] = {name: {} for name in COMPONENTS if name != "other"}
     for package in packages:
-        component = used.setdefault(rule_for(package.type).component, {})
-        tokens, items = component.get(package.type, (0, 0))
-        component[package.type] = (tokens + package.tokens, items + package.items)
+        by_type = used.setdefault(rule_for(package.type).component, {})
+        known = by_type.get(package.type)
+        tokens, items = (known.tokens, known.items) if known else (0, 0)
+        by_type[package.type] = TypeUse(
+            type=package.type, tokens=tokens + package.tokens, items=items + package.items
+        )
     return Budget(
         window_tokens=window_tokens,
         reserved_tokens=reserved_tokens,
         memories_asked=memories_asked,
-        components=tuple(_component(name, by_type) for name, by_type in used.items()),
-    )
-
-
-def _component(name: str, by_type: Mapping[str, tuple[int, int]]) -> ComponentUse:
-    largest = sorted(by_type.items(), key=lambda pair: (-pair[1][0], pair[0]))
-    return ComponentUse(
-        name=name,
-        tokens=sum([tokens for tokens, _ in by_type.values()]),
-        items=sum([items for _, items in by_type.values()]),
-        by_type=tuple([TypeUse(type=kind, tokens=n, items=items) for kind, (n, items) in largest]),
+        components=tuple(
+            ComponentUse(
+                name=name,
+                by_type=tuple(sorted(by_type.values(), key=lambda use: (-use.tokens, use.type))),
+            )
+            for name, by_type in used.items()
+        ),
     )
 
 
@@ -698,7 +700,7 @@ def trim(
     return TrimPlan(
         messages=tuple(bare.get(place, messages[place]) for place in kept),
         kept_indices=tuple(kept),
-        report=BudgetReport(limit_tokens=limit_tokens, fates=tuple((said | outcome).values())),
+        report=BudgetReport(fates=tuple((said | outcome).values())),
     )
 
 
@@ -820,7 +822,7 @@ def pack_context(
     limit = account(()).available_tokens
     if as_they_are:
         sent: tuple[Message, ...] = conversation.messages
-        report = _as_they_are(conversation, packages, limit, count_message)
+        report = _as_they_are(conversation, packages, count_message)
     else:
         plan = trim(
             conversation.messages,
@@ -836,7 +838,6 @@ def pack_context(
 def _as_they_are(
     conversation: Conversation,
     packages: Iterable[ContentPackage],
-    limit_tokens: int,
     count_message: MessageCounter,
 ) -> BudgetReport:
     """Everything goes in; what the conversation says before and after the question is one each."""
@@ -864,4 +865,4 @@ def _as_they_are(
         Fate(package=package, outcome="fixed", reason="sent as it came")
         for package in (*listed, *media, *packages)
     )
-    return BudgetReport(limit_tokens=limit_tokens, fates=tuple(fates))
+    return BudgetReport(fates=tuple(fates))
