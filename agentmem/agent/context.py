@@ -139,17 +139,11 @@ class Recalled:
 class Recaller:
     """Searches behind a time limit, a breaker and a short memory of answers."""
 
-    def __init__(
-        self,
-        memory: Calls,
-        *,
-        guard: CallGuard | None = None,
-        cache: TtlCache[SearchResults] | None = None,
-    ) -> None:
+    def __init__(self, memory: Calls) -> None:
         self._memory = memory
         self._lanes = Lanes()
-        self.guard = CallGuard(memory.clock, lanes=self._lanes) if guard is None else guard
-        self.cache = TtlCache(memory.clock) if cache is None else cache
+        self.guard = CallGuard(memory.clock, lanes=self._lanes)
+        self.cache: TtlCache[SearchResults] = TtlCache(memory.clock)
         """What each query found; a turn may ask several, of which some were asked before."""
 
     def recall(self, queries: Sequence[str], scope: Scope, config: LoopConfig) -> Recalled:

@@ -9,10 +9,10 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack
 
 from agentmem.agent.context import Steps
 from agentmem.agent.reading import READ_TOOL
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from agentmem.search.parts import Facade
     from agentmem.tokens.counter import Tokenizer
 
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # ----------------------------------------------------------------------------
 # What a loop takes and gives: pages, statuses and the result.
@@ -580,21 +583,6 @@ def _as_outcome(outcome: ToolOutcome) -> CallOutcome:
     )
 
 
-class LoopOptions(Whose, total=False):
-    """What `run_agent_loop` may be told, for the call that passes it on."""
-
-    tools: Sequence[Any]
-    messages: Sequence[Any]
-    pages: Sequence[Page]
-    scope: ScopeLike | None
-    config: LoopConfig | None
-    signals: Sequence[Signal | tuple[str, str]]
-    on_status: Callable[[Status], Awaitable[None] | None] | None
-    on_chunk: Callable[[str], Awaitable[None] | None] | None
-    signal: Any
-    model_options: Mapping[str, Any] | None
-
-
 async def run_agent_loop(
     goal: str | Sequence[Mapping[str, Any]],
     *,
@@ -642,22 +630,22 @@ async def run_agent_loop(
     return await loop.run()
 
 
-def run_agent_loop_sync(
-    goal: str | Sequence[Mapping[str, Any]],
-    *,
-    memory: Host | Facade[Host] | None,
-    model: str | Callable[..., Any],
-    **options: Unpack[LoopOptions],
-) -> AgentLoopResult:
-    """`run_agent_loop` for scripts without an event loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(run_agent_loop(goal, memory=memory, model=model, **options))
-    raise InvalidInput(
-        "call", "run_agent_loop_sync", "is made where an event loop runs already",
-        remedy="Write `await run_agent_loop(…)`.",
-    )  # fmt: skip
+def _blocking(loop: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    def run_agent_loop_sync(*given: P.args, **options: P.kwargs) -> T:
+        """`run_agent_loop` for scripts without an event loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(loop(*given, **options))
+        raise InvalidInput(
+            "call", "run_agent_loop_sync", "is made where an event loop runs already",
+            remedy="Write `await run_agent_loop(…)`.",
+        )  # fmt: skip
+
+    return update_wrapper(run_agent_loop_sync, loop, assigned=("__module__",))
+
+
+run_agent_loop_sync = _blocking(run_agent_loop)
 
 
 def _check(*, config: object, signal: object, **callbacks: object) -> None:

@@ -32,7 +32,8 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache: TtlCache[SearchResults] = TtlCache(
             self.clock, capacity=capacity, ttl_seconds=ttl
         )
-        self.recaller = Recaller(self.memory, cache=self.cache)
+        self.recaller = Recaller(self.memory)
+        self.recaller.cache = self.cache
         self.filled: dict[Any, Any] = {}
 
     @rule(seconds=st.sampled_from((0.0, 0.5, 1.0, 30.0, 61.0, -5.0)))
@@ -51,7 +52,8 @@ class CacheMachine(RuleBasedStateMachine):
     def ask(self, query: str, user: str, top_k: int) -> None:
         scope, config = Scope(user_id=user), LoopConfig(recall=RecallConfig(top_k=top_k))
         got = self.recaller.recall([query], scope, config)
-        fresh = Recaller(self.memory, cache=TtlCache(self.clock, capacity=0))
+        fresh = Recaller(self.memory)
+        fresh.cache = TtlCache(self.clock, capacity=0)
         assert [(h.memory.id, h.score) for h in got.hits] == [
             (h.memory.id, h.score) for h in fresh.recall([query], scope, config).hits
         ]
@@ -87,11 +89,9 @@ class GuardMachine(RuleBasedStateMachine):
             self.memory.add(f"{text} {number}", user_id="ana")
         self.limit, self.cooldown = limit, cooldown
         settings = BreakerSettings(failure_limit=limit, cooldown_seconds=cooldown)
-        self.recaller = Recaller(
-            self.memory,
-            guard=CallGuard(self.clock, settings=settings),
-            cache=TtlCache(self.clock, capacity=0),
-        )
+        self.recaller = Recaller(self.memory)
+        self.recaller.guard = CallGuard(self.clock, settings=settings)
+        self.recaller.cache = TtlCache(self.clock, capacity=0)
         self.broken = False
         self.search = self.memory.search
         self.memory.search = self._search  # type: ignore[method-assign]  # a part that fails
