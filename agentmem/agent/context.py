@@ -242,24 +242,6 @@ COUNTED_FIRST = 8
 """So many of the longest messages are counted at first, where it is not known what fits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """What a request is measured with, and what the model takes, as it is known when the context
-    is built; later lessons are the next one's.
-
-    `sure` says that the caller, a table or a refusal names the window's size; that of a named
-    model where nobody does is `open`: it takes what it is sent until it refuses. `notes` tell
-    what had to be assumed.
-    """
-
-    tokenizer: Tokenizer
-    window_tokens: int
-    reserve_tokens: int
-    sure: bool
-    open: bool
-    notes: tuple[str, ...]
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Context:
     """What a context is to be built for, and what the steps of a turn make of it, each from what
@@ -284,7 +266,14 @@ class Context:
     messages: list[Any] = field(default_factory=list)
     snapshot_id: str = ""
     at: datetime = field(init=False)
-    scale: Scale = field(init=False)
+    tokenizer: Tokenizer = field(init=False)
+    window_tokens: int = 0
+    reserve_tokens: int = 0
+    sure: bool = False
+    """Whether the caller, a table or a refusal names the window's size."""
+    open: bool = False
+    """Whether nobody names that of a named model: it takes what it is sent until it refuses."""
+    assumed: tuple[str, ...] = ()
     steps: Steps = field(default_factory=Steps)
     query: str = ""
     secret: bytes | None = None
@@ -338,19 +327,16 @@ class Context:
         return 0 if self.budget is None else self.budget.used_tokens
 
 
-def measure(runtime: Runtime, context: Context) -> Scale:
+def measure(runtime: Runtime, context: Context) -> None:
+    """Say what the request is measured with and what the model takes, as it is known now: later
+    lessons are the next context's."""
     window = context.config.budget.context_window
-    tokenizer, notes = runtime.tokenizer(context.model, window)
-    reserve = tokenizer.reserve.total
+    context.tokenizer, context.assumed = tokenizer, _ = runtime.tokenizer(context.model, window)
     named = context.model not in ("", EXTRACTIVE)
-    return Scale(
-        tokenizer=tokenizer,
-        window_tokens=tokenizer.available_tokens + reserve,
-        reserve_tokens=reserve,
-        sure=tokenizer.window_known and (named or window is not None),
-        open=named and not tokenizer.window_known,
-        notes=notes,
-    )
+    context.reserve_tokens = tokenizer.reserve.total
+    context.window_tokens = tokenizer.available_tokens + context.reserve_tokens
+    context.sure = tokenizer.window_known and (named or window is not None)
+    context.open = named and not tokenizer.window_known
 
 
 def window_not_known(tokenizer: Tokenizer) -> str:
@@ -364,14 +350,14 @@ def window_not_known(tokenizer: Tokenizer) -> str:
 def room_of(context: Context) -> Room:
     """What the block may take. Far from the window's end that is known without counting a token;
     nearer, the longest messages are counted until it is known."""
-    scale, tokenizer = context.scale, context.scale.tokenizer
+    tokenizer = context.tokenizer
     budget, asked = context.config.budget, context.given.asked
     budgets = {
         "preference_budget": budget.preferences,
         "knowledge_budget": budget.knowledge,
         "working_budget": budget.working,
     }
-    if scale.open:
+    if context.open:
         # Who sends so much to a window nobody knows has the room for it, until it is refused.
         return room_for(window_tokens=ENDLESS, **budgets)
     tool_tokens = _tool_tokens(context, tokenizer)
@@ -383,8 +369,8 @@ def room_of(context: Context) -> Room:
         query = 0 if asked is None else tokens[asked]
         system = sum([tokens[at] for at in systems])
         return room_for(
-            window_tokens=scale.window_tokens,
-            reserve_tokens=scale.reserve_tokens,
+            window_tokens=context.window_tokens,
+            reserve_tokens=context.reserve_tokens,
             system_tokens=system + tool_tokens,
             query_tokens=query,
             other_tokens=0 if context.trim else sum(tokens) - system - query,
@@ -410,8 +396,7 @@ def _tool_tokens(context: Context, tokenizer: Tokenizer) -> int:
 
 def pack_request(context: Context) -> ContextPlan:
     """The whole request, counted, and trimmed if it may be."""
-    scale, tokenizer = context.scale, context.scale.tokenizer
-    window, reserve = scale.window_tokens, scale.reserve_tokens
+    tokenizer, window, reserve = context.tokenizer, context.window_tokens, context.reserve_tokens
     packages = packages_of(context.built)
     if tools := _tool_tokens(context, tokenizer):
         packages.append(make_package("tool-schema", id="tool-schema", tokens=tools))
@@ -433,7 +418,7 @@ def pack_request(context: Context) -> ContextPlan:
         # Where it was packed into more than there is, it says so.
         return replace(plan, budget=replace(plan.budget, window_tokens=window))
 
-    if scale.open:  # everything, however large it is; said where it is more than was assumed
+    if context.open:  # everything, however large it is; said where it is more than was assumed
         needed = sum(map(count, context.given)) + sum(one.tokens for one in packages) + reserve
         if needed > window:
             problem = f"{needed:,} tokens are sent though {window_not_known(tokenizer)}"
@@ -442,7 +427,7 @@ def pack_request(context: Context) -> ContextPlan:
     try:
         plan = packed(window)
     except FixedContentTooLarge as error:
-        if scale.sure and tokenizer.corrected(error.needed_tokens) > tokenizer.limits.window:
+        if context.sure and tokenizer.corrected(error.needed_tokens) > tokenizer.limits.window:
             raise
         context.steps.note(f"what must be sent leaves too little room: {error}")
         return packed(error.needed_tokens + reserve)
@@ -457,7 +442,7 @@ def pack_request(context: Context) -> ContextPlan:
 
 def trace_of(context: Context, plan: ContextPlan | None) -> Snapshot:
     """What was looked at for a turn, and what became of it."""
-    scale, chosen = context.scale, context.chosen
+    chosen = context.chosen
     built = context.built
     found = looked_at_knowledge(
         context.hits,
@@ -475,8 +460,8 @@ def trace_of(context: Context, plan: ContextPlan | None) -> Snapshot:
         scope=context.scope,
         model=context.model,
         query=context.query,
-        window_tokens=scale.tokenizer.limits.window,
-        reserve_tokens=scale.tokenizer.reserve.total,
+        window_tokens=context.tokenizer.limits.window,
+        reserve_tokens=context.tokenizer.reserve.total,
         estimated_tokens=plan.budget.used_tokens if plan else 0,
         settings=_settings(context.config, offered=len(context.reasons)),
         parts=tuple(
@@ -486,7 +471,7 @@ def trace_of(context: Context, plan: ContextPlan | None) -> Snapshot:
         ),
         looked_at=(*found, *told, *looked_at_messages(plan.report.dropped if plan else ())),
         message=built.text or "",
-        warnings=(*scale.notes, *(w.text for w in (plan.budget.warnings if plan else ()))),
+        warnings=(*context.assumed, *(w.text for w in (plan.budget.warnings if plan else ()))),
         degradations=tuple(context.steps.degradations),
         timings_ms=dict(context.steps.timings_ms),
         cached=context.recalled.how == "cached",

@@ -620,10 +620,16 @@ def turn_page(
 
 def refuse(result_id: str, problem: str, *, limit_tokens: int, count: TokenCounter) -> ResultPage:
     """A page that says what was wrong with the question, cut to the limit."""
-    content = sendable(problem)
-    while content and count(content) > limit_tokens:
-        content = content[: len(content) * 3 // 4]
+    content = cut_to(sendable(problem), limit_tokens, count)
     return ResultPage(id=result_id, content=content, tokens=count(content), ok=False, error=problem)
+
+
+def cut_to(text: str, limit_tokens: int, count: TokenCounter, *, note: str = "") -> str:
+    """The beginning of a text that costs no more than it may, `note` included."""
+    text = text[: _CHARACTERS_A_TOKEN * limit_tokens]
+    while text and count(text + note) > limit_tokens:
+        text = text[: len(text) * 4 // 5]
+    return text + note
 
 
 def _select(asked: Mapping[str, Any], payload: Payload) -> Selected:

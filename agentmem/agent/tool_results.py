@@ -35,7 +35,7 @@ from agentmem.agent.reading import (
 )
 from agentmem.agent.shapes import Shape, failed_shape, shape_of
 from agentmem.base.checks import require_choice, require_count, require_number, require_text
-from agentmem.base.errors import DuplicateRecord, InvalidInput, RecordNotFound, StoreError
+from agentmem.base.errors import InvalidInput, RecordNotFound, StoreError
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
@@ -55,7 +55,6 @@ _log = logging.getLogger(__name__)
 
 KIND = "tool_result"
 _ID_DIGITS = 15
-_ATTEMPTS = 3
 _LOOKED_AT = 200
 _COUNT_READS_SECONDS = 60
 
@@ -146,22 +145,15 @@ class WorkingMemory:
             shape = failed_shape(error, shape)
         small = self._is_small(payload)
         memory = self._memory(name, arguments, payload, shape=shape, error=error, large=not small)
-        for attempt in range(1, _ATTEMPTS + 1):
-            memory = self._named(memory)
-            artifact = Artifact(
-                id=memory.id,
-                data=payload.data,
-                created_at=memory.created_at,
-                scope=memory.scope,
-                media_type=payload.media_type,
-                metadata={"form": payload.form},
-            )
-            try:
-                self._put(memory, artifact)
-                break
-            except DuplicateRecord:
-                if attempt == _ATTEMPTS:
-                    raise
+        artifact = Artifact(
+            id=memory.id,
+            data=payload.data,
+            created_at=memory.created_at,
+            scope=memory.scope,
+            media_type=payload.media_type,
+            metadata={"form": payload.form},
+        )
+        self._put(memory, artifact)
         return self._kept(memory.id, name, payload, shape, whole=small and not error)
 
     def earlier(self, name: str, arguments: Mapping[str, Any] | None) -> KeptResult | None:
@@ -457,13 +449,6 @@ class WorkingMemory:
         except StoreError as error:  # a store that cannot be written can still be read
             _log.debug("The read of %s was not noted: %s", result_id, error)
 
-    def _named(self, memory: Memory) -> Memory:
-        """`memory` under a short id: a model writes it back, and each of its tokens counts."""
-        digest = blake2b(self._manager.ids.new().encode(), digest_size=8).digest()
-        short = f"r{int.from_bytes(digest, 'big') % 10**_ID_DIGITS:0{_ID_DIGITS}d}"
-        tool = quote(str(memory.metadata.get("name", "")), safe="")[:200]
-        return replace(memory, id=short, source_url=f"tool://{tool}/{short}")
-
     def _memory(
         self,
         name: str,
@@ -474,13 +459,17 @@ class WorkingMemory:
         error: str,
         large: bool,
     ) -> Memory:
-        """What a result is found by; its id is given when it is stored."""
+        """What a result is found by. Its id is short: a model writes it back, and each of its
+        tokens counts."""
+        digest = blake2b(self._manager.ids.new().encode(), digest_size=8).digest()
+        short = f"r{int.from_bytes(digest, 'big') % 10**_ID_DIGITS:0{_ID_DIGITS}d}"
         given = _arguments(arguments)
         shape = _own_shape(payload, shape)
         text = _searched(payload, shape, error)
         words = _middle_words(payload, text)
         return Memory(
-            id="",
+            id=short,
+            source_url=f"tool://{quote(name, safe='')[:200]}/{short}",
             text=text,
             created_at=self._now(),
             kind=KIND,

@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from functools import partial, reduce
 from typing import Any
 
-from agentmem.agent.reading import READ_TOOL, one_line, sendable, to_payload
+from agentmem.agent.reading import READ_TOOL, cut_to, one_line, sendable, to_payload
 from agentmem.agent.shapes import shape_of
 from agentmem.agent.tool_results import KeptResult, WorkingMemory
 from agentmem.agent.tools import Tool, as_tools
@@ -584,10 +584,7 @@ class ToolRunner:
         if len(text) <= 12 * limit and self._count(text) <= limit:
             return text
         note = f"\n… cut: {len(text):,} characters in all."
-        kept = text[: 12 * limit]
-        while kept and self._count(kept + note) > limit:
-            kept = kept[: len(kept) * 4 // 5]
-        return kept + note
+        return cut_to(text, limit, self._count, note=note)
 
     def _failure(self, call: ParsedCall, problem: str, hint: str) -> ToolOutcome:
         text = self._cut(f"Error: {problem}\n{hint}")

@@ -12,6 +12,7 @@ from functools import partial
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from agentmem.agent.reading import cut_to
 from agentmem.base.errors import AgentMemError, InvalidInput
 from agentmem.base.threads import is_async
 from agentmem.base.types import Hit, Scope, scope_of_turn, sources_of_turn, utc
@@ -391,10 +392,7 @@ def _listed(hits: list[Hit], working: WorkingMemory) -> str:
             break
     while len(lines) > 1 and working.count("\n".join(lines)) > limit:
         lines.pop()
-    text = "\n".join(lines)
-    while text and working.count(text) > limit:
-        text = text[: len(text) * 3 // 4]
-    return text
+    return cut_to("\n".join(lines), limit, working.count)
 
 
 def _line(hit: Hit, length: int) -> str:

@@ -148,8 +148,7 @@ class Trace:
 
     def last(self, *, scope: Scope | None = NO_SCOPE) -> Snapshot | None:
         """The newest snapshot, or `None` when there is none."""
-        found = self.list(limit=1, scope=scope)
-        return found[0] if found else None
+        return next(iter(self.list(limit=1, scope=scope)), None)
 
     def list(
         self, *, limit: int = 20, scope: Scope | None = NO_SCOPE, texts: bool = True
@@ -257,6 +256,7 @@ _SHARED_CHARACTERS = 1_000
 """Shorter texts cost more to share than to repeat: compressed with the others of its snapshot one
 takes tens of bytes, and a row of its own hundreds and a millisecond for forty."""
 _DEEPEST = 20
+_AS_THEY_ARE = (int, bool, type(None))
 
 
 def to_fields(snapshot: Snapshot) -> dict[str, Any]:
@@ -368,7 +368,7 @@ def as_fields(value: Any, *, sparse: bool = False) -> dict[str, Any]:
     return {
         # Nearly all are plain texts and numbers.
         name: given
-        if type(given) is int or (type(given) is str and given.isascii())
+        if type(given) in _AS_THEY_ARE or (type(given) is str and given.isascii())
         else _plain(given, sparse=sparse)
         for (name, default), given in zip(_FIELDS[kind], _VALUES[kind](value), strict=True)
         if not (sparse and (given is default or given == default))
@@ -390,7 +390,10 @@ def _plain(value: Any, depth: int = 0, *, sparse: bool = False) -> Any:
     if depth > _DEEPEST:
         return "…"
     if isinstance(value, Mapping):
-        return {_plain(str(key)): _plain(item, depth + 1) for key, item in value.items()}
+        return {
+            _plain(str(key)): item if type(item) in _AS_THEY_ARE else _plain(item, depth + 1)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item, depth + 1, sparse=sparse) for item in value]
     return _plain(str(value))

@@ -74,13 +74,13 @@ def build_context(runtime: Runtime, context: Context) -> Context:
         lambda: context.given.without_old_references(keep_earlier=keep_earlier),
         context.given,
     )
-    scale = context.scale = measure(runtime, context)
+    measure(runtime, context)
     context.at, context.snapshot_id = runtime.now(), runtime.new_id()
     context.message_id = context.message_id or runtime.new_id()
     nothing: tuple[str, ...] = ()
     steps.note(*steps.run("readiness", runtime.readiness, nothing))
-    if scale.open and runtime.first_time(scale.tokenizer.model):
-        steps.note(window_not_known(scale.tokenizer))
+    if context.open and runtime.first_time(context.tokenizer.model):
+        steps.note(window_not_known(context.tokenizer))
     queries = steps.run("query", lambda: read_queries(context.given), nothing)
     _search(runtime, context, queries)
     _choose(runtime, context)
@@ -145,7 +145,7 @@ def _choose(runtime: Runtime, context: Context) -> None:
                 hits=hits,
                 profile=context.profile,
                 config=context.config,
-                count=context.scale.tokenizer,
+                count=context.tokenizer,
             ),
             None,
         )
@@ -175,7 +175,7 @@ def _folded(text: str) -> str:
 def _fill_and_render(context: Context) -> None:
     """The block that has room, rendered; where all of it surely fits, it is counted later."""
     steps, chosen, room = context.steps, context.chosen, context.room
-    tokenizer, window = context.scale.tokenizer, context.scale.window_tokens
+    tokenizer, window = context.tokenizer, context.window_tokens
     if room.limit_tokens <= 0 and (context.profile or chosen.candidates):
         steps.note(f"the messages leave no room for memory in the window of {window:,} tokens")
     if context.secret is None or room.limit_tokens <= 0:

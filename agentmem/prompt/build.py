@@ -222,14 +222,17 @@ def _fill(
     fates: list[SourceFate] = []
     for at, candidate in enumerate(ordered, start=1):
         source = candidate.offered
-        whole = None
+        whole = label = None
         tokens = 0
         if len(source.text) <= max(left, 0) * CHARACTERS_A_TOKEN:
             whole = clean_source(source)
-            tokens = count(f"{render_piece(whole, widest, days)}\n")
+            label = speaker_label(whole)
+            piece = render_line(whole, widest, label) if label else render_source(whole, widest)
+            new_day = label is not None and whole.retrieved not in days
+            tokens = count(f"{whole.retrieved.isoformat()}\n{piece}\n" if new_day else f"{piece}\n")
         if whole is not None and tokens <= left:
             left -= tokens
-            if speaker_label(whole) is not None:
+            if label is not None:
                 days.add(whole.retrieved)
             kept.append((candidate, source, whole))
             fates.append(_fate(candidate, "included", "fits", tokens))
@@ -254,15 +257,6 @@ def _fill(
         fates=tuple(fates),
         text=render_knowledge([shown for _, _, shown in kept], total),
     )
-
-
-def render_piece(source: BlockSource, index: int, days: Collection[date]) -> str:
-    """What a cleaned source adds to a section that has lines of these days."""
-    label = speaker_label(source)
-    if label is None:
-        return render_source(source, index)
-    line = render_line(source, index, label)
-    return line if source.retrieved in days else f"{source.retrieved.isoformat()}\n{line}"
 
 
 def _cut(

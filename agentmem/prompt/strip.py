@@ -326,7 +326,7 @@ def _emptied(new: Any, old: Any) -> bool:
 def _strip_text(text: str, known: Collection[bytes]) -> str:
     seen = see(text)
     lowered = seen.text.lower()
-    if any(word in lowered for word in _WORDS):
+    if any(map(lowered.__contains__, _WORDS)):
         marks = _accepted(_marks(seen), seen.text)
         text = _without(text, _regions(marks, seen, text)) if marks else text
     if known:
