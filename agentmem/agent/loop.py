@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import threading
 import time
@@ -19,7 +20,7 @@ from agentmem.agent.reading import READ_TOOL
 from agentmem.agent.runtime import DEFAULT_MODEL
 from agentmem.agent.tool_runner import ToolOutcome, ToolRunner
 from agentmem.agent.tools import Tool, as_tools
-from agentmem.agent.turn import CallOutcome, Turn, require_named, session_of, warn, working_for
+from agentmem.agent.turn import CallOutcome, Turn, require_named, warn, working_for
 from agentmem.base.checks import require_messages
 from agentmem.base.config import EXTRACTIVE, LoopConfig, require_config
 from agentmem.base.errors import (
@@ -29,7 +30,7 @@ from agentmem.base.errors import (
     InvalidMessage,
     RequestTooLong,
 )
-from agentmem.base.threads import Stopped, awaited, in_thread, unless_stopped
+from agentmem.base.threads import Stopped, awaited, begin, unless_stopped
 from agentmem.base.types import EMPTY, Document, Message, Scope, ScopeLike, Whose, turn_of
 from agentmem.living.predict import Signal, read_signals
 from agentmem.living.preferences import Preference
@@ -49,7 +50,7 @@ from agentmem.prompt.messages import Conversation, last_question
 from agentmem.search.intake import read_scope
 from agentmem.search.parts import memory_of
 from agentmem.text.clean import clean_line
-from agentmem.text.messages import ModelAnswer, read_usage, text_of
+from agentmem.text.messages import ModelAnswer, read_usage
 
 if TYPE_CHECKING:
     from agentmem.agent.runtime import Host
@@ -208,7 +209,7 @@ class LoopRun:
     async def _begin(self, memory: Host) -> Turn | None:
         """The turn, built on a thread; stopped meanwhile, what the user said is kept."""
         made: list[Turn] = []
-        begun, left = False, threading.Event()
+        left = threading.Event()
 
         def end_what_is_left() -> None:
             with contextlib.suppress(IndexError):  # whoever comes second finds it gone
@@ -224,19 +225,13 @@ class LoopRun:
             finally:
                 memory.under_way.end()
 
-        async def building() -> Turn:
-            nonlocal begun
-            begun = True
-            memory.under_way.begin()
-            return await in_thread(build)
-
         try:
-            turn = await unless_stopped(building(), self.signal)
+            memory.under_way.begin()
+            building = begin(partial(contextvars.copy_context().run, build), "agentmem-call")
+            turn = await unless_stopped(asyncio.wrap_future(building), self.signal)
         except (Stopped, asyncio.CancelledError):
             left.set()
             end_what_is_left()
-            if not begun:
-                self._keep_said(memory)
             raise
         except BudgetError:
             raise
@@ -279,18 +274,6 @@ class LoopRun:
 
     def _use_tools(self, tools: list[Tool]) -> None:
         self.tools, self.schemas = tools, [tool.definition() for tool in tools]
-
-    def _keep_said(self, memory: Host) -> None:
-        """Keep what the user said in a turn that was stopped before it began."""
-        if not self.config.learn.auto_index:
-            return
-        try:
-            runtime, now, said = memory.runtime, memory.clock.now(), text_of(self.given[-1])
-            message = {"role": "user", "content": said, "created_at": now.isoformat()}
-            session = session_of(self.scope, now)
-            runtime.indexer.enqueue_messages([message], session=session, scope=self.scope)
-        except Exception as error:  # noqa: BLE001 - stopping goes on
-            self.guard.note(f"what was said was not kept: {type(error).__name__}: {error}")
 
     def _open_working(self, memory: Host) -> WorkingMemory | None:
         """The working memory; tools run without it where it fails."""

@@ -34,10 +34,10 @@ async def in_thread(call: Callable[[], T], *, name: str = "agentmem-call") -> T:
             # A future cannot carry the first, and the others would stop the loop, not the call.
             raise RuntimeError(f"the call raised {type(raised).__name__}") from raised
 
-    return await asyncio.wrap_future(_begin(made, name))
+    return await asyncio.wrap_future(begin(made, name))
 
 
-def _begin(call: Callable[[], T], name: str) -> Future[T]:
+def begin(call: Callable[[], T], name: str) -> Future[T]:
     """What `call` gives, from a daemon thread that was begun for it."""
     answer: Future[T] = Future()
     answer.set_running_or_notify_cancel()  # who stops waiting does not stop the call
@@ -113,7 +113,7 @@ def run_anywhere(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(make())
-    return _begin(lambda: asyncio.run(make()), "agentmem-web").result()
+    return begin(lambda: asyncio.run(make()), "agentmem-web").result()
 
 
 # ----------------------------------------------------------------------------
