@@ -11,13 +11,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_text
 from agentmem.base.errors import InvalidInput, MalformedBlock
 from agentmem.base.lazy import compile_late
 from agentmem.base.types import BEGIN_LINE, BOUNDARY_CHARACTERS, Memory, Origin, utc
-from agentmem.text.clean import clean_line, clean_text, escape_attribute, escape_text, unescape
+from agentmem.text.clean import clean_line, clean_text, escape_attribute, escape_text
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 Trust = Literal["user", "operator", "untrusted"]
 
@@ -315,24 +318,8 @@ _FRAME = compile_late(
     + re.escape(END_LINE).replace(r"\{boundary\}", "(?P<end>[0-9a-f]{16})"),
     re.DOTALL,
 )
-_BODY = compile_late(
-    "<knowledge_context>\n"
-    "(?:<user_profile>\n(?P<profile>(?:- [^<>\n]*\n)+)</user_profile>\n)?"
-    '(?:<related_knowledge count="(?P<count>[0-9]{1,9})" total_found="(?P<found>[0-9]{1,99})">\n'
-    "Showing [0-9]+ of [0-9]+ sources\n"
-    "(?P<sources>(?:<source [^<>]*>\n[^<>]*\n</source>\n|[0-9]{4}-[0-9]{2}-[0-9]{2}\n"
-    "|\\[[0-9]+\\] [^<>\n]*\n)+)</related_knowledge>\n)?"
-    "(?:<working_memory>\n"
-    "(?P<pointers>(?:<stored_result [^<>]*>\n[^<>]*\n</stored_result>\n)+)</working_memory>\n)?"
-    "(?:<conversation_summary>\n(?P<summary>[^<>]*)\n</conversation_summary>\n)?"
-    "</knowledge_context>"
-)
-_ELEMENT = compile_late(r"<\w+ ([^<>]*)>\n([^<>]*)\n</\w+>\n")
-_SHOWN = compile_late(
-    r"<source ([^<>]*)>\n([^<>]*)\n</source>\n|([0-9]{4}-[0-9]{2}-[0-9]{2})\n"
-    r"|\[[0-9]+\] ([^:\n()]+)(?: \(([a-z]+)\))?: ([^<>\n]*)\n"
-)
-_ATTRIBUTE = compile_late(r'(\w+)="([^"<>]*)"')
+_DAY = compile_late(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_SAID = compile_late(r"\[[0-9]+\] ([^:\n()]+)(?: \(([a-z]+)\))?: (.*)")
 
 
 def parse_context(text: str, *, secret: bytes | None = None) -> ContextBlock:
@@ -372,63 +359,60 @@ def is_rendered(text: str) -> bool:
 
 
 def _read_body(body: str) -> ContextBlock | None:
-    match = _BODY.fullmatch(body)
-    if match is None:
-        return None
+    from xml.etree import ElementTree
+
     try:
+        # No document type, and so no entity of its own, can stand inside an element.
+        root = ElementTree.fromstring(body)  # noqa: S314 - see above
+        knowledge = root.find("related_knowledge")
         return ContextBlock(
             user_profile=tuple(
-                unescape(line[2:]) for line in (match["profile"] or "").splitlines()
+                line[2:] for line in (root.findtext("user_profile") or "").split("\n")[1:-1]
             ),
-            related_knowledge=tuple(_read_sources(match["sources"] or "")),
+            related_knowledge=() if knowledge is None else tuple(_read_sources(knowledge)),
             working_memory=tuple(
-                _read_pointer(dict(_ATTRIBUTE.findall(head)), unescape(text))
-                for head, text in _ELEMENT.findall(match["pointers"] or "")
+                Pointer(
+                    id=one.attrib["id"],
+                    summary=(one.text or "")[1:-1],
+                    tool=one.attrib["tool"],
+                    tokens=int(one.attrib["tokens"]),
+                )
+                for one in root.iterfind("working_memory/stored_result")
             ),
-            summary=unescape(match["summary"] or ""),
-            total_found=int(match["found"] or 0),
+            summary=(root.findtext("conversation_summary") or "")[1:-1],
+            total_found=0 if knowledge is None else int(knowledge.attrib["total_found"]),
         )
-    except (KeyError, ValueError):  # a missing attribute, a bad number, date or origin
+    except (SyntaxError, KeyError, ValueError):  # no XML; a missing attribute, a bad number or date
         return None
 
 
-def _read_sources(section: str) -> Iterator[BlockSource]:
+def _read_sources(knowledge: Element) -> Iterator[BlockSource]:
+    """The sources with elements of their own, and those that are lines between these."""
     day = ""
-    for head, text, date_line, label, origin, said in _SHOWN.findall(section):
-        if date_line:
-            day = date_line
-        elif head:
-            yield _read_source(dict(_ATTRIBUTE.findall(head)), unescape(text))
-        else:
-            speaker = unescape(label)
-            own = speaker in _OWN_KINDS
+    for source in (None, *knowledge):
+        if source is not None:
+            said: dict[str, Any] = {name: source.get(name, "") for name in _LINES}
             yield BlockSource(
-                text=unescape(said),
-                retrieved=date.fromisoformat(day),
-                origin=cast("Origin", origin or _ORIGIN_OF.get(speaker, "user")),
-                kind=speaker if own else "message",
-                speaker="" if own else speaker,
+                text=(source.text or "")[1:-1],
+                retrieved=date.fromisoformat(source.attrib["retrieved"]),
+                origin=cast("Origin", source.attrib["origin"]),
+                cut="cut" in source.attrib,
+                **said,
             )
-
-
-def _read_source(attributes: dict[str, str], text: str) -> BlockSource:
-    plain = {name: unescape(attributes.get(name, "")) for name in _LINES}
-    return BlockSource(
-        text=text,
-        retrieved=date.fromisoformat(attributes["retrieved"]),
-        origin=attributes["origin"],  # type: ignore[arg-type]  # checked on construction
-        cut="cut" in attributes,
-        **plain,
-    )
-
-
-def _read_pointer(attributes: dict[str, str], text: str) -> Pointer:
-    return Pointer(
-        id=unescape(attributes["id"]),
-        summary=text,
-        tool=unescape(attributes["tool"]),
-        tokens=int(attributes["tokens"]),
-    )
+        between = knowledge.text if source is None else source.tail
+        for line in (between or "").split("\n"):
+            if _DAY.fullmatch(line):
+                day = line
+            elif match := _SAID.fullmatch(line):
+                speaker, origin, text = match.groups(default="")
+                own = speaker in _OWN_KINDS
+                yield BlockSource(
+                    text=text,
+                    retrieved=date.fromisoformat(day),
+                    origin=cast("Origin", origin or _ORIGIN_OF.get(speaker, "user")),
+                    kind=speaker if own else "message",
+                    speaker="" if own else speaker,
+                )
 
 
 def _attributes(pairs: Iterable[tuple[str, str]]) -> str:

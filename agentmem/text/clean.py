@@ -2,7 +2,7 @@
 
 `clean_text` and `clean_line` change what is shown, never what is stored.
 Both are idempotent (K1). `escape_text` and `escape_attribute` then write the
-cleaned text as XML; `unescape` is their inverse.
+cleaned text as XML.
 """
 
 from __future__ import annotations
@@ -371,13 +371,6 @@ def escape_text(text: str) -> str:
 def escape_attribute(text: str) -> str:
     """`text` as the inside of a double-quoted XML attribute."""
     return escape_text(text).replace('"', "&quot;")
-
-
-def unescape(text: str) -> str:
-    """The text that `escape_text` or `escape_attribute` wrote."""
-    return (
-        text.replace("&quot;", '"').replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&")
-    )
 
 
 def drop_invisible(text: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
+
 import pytest
 
-from agentmem.text.clean import clean_line, clean_text, escape_attribute, escape_text, see, unescape
+from agentmem.text.clean import clean_line, clean_text, escape_attribute, escape_text, see
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_a_line_has_no_line_breaks_and_an_end() -> None:
 
 def test_escaping_is_undone_by_unescaping() -> None:
     raw = "a < b & c > \"d\" 'e' &amp; &quot;"
-    assert unescape(escape_text(raw)) == unescape(escape_attribute(raw)) == raw
+    assert html.unescape(escape_text(raw)) == html.unescape(escape_attribute(raw)) == raw
 
 
 def test_an_entity_without_semicolon_ends_where_a_browser_ends_it() -> None:
