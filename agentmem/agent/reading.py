@@ -355,17 +355,13 @@ def _finite(value: Any, depth: int) -> Any:
 
 def _written(value: object) -> tuple[str, Form]:
     """`value` as JSON, or else as Python prints it."""
-    try:
+    with suppress(Exception):  # keys, cycles, depth, and whatever a foreign __str__ raises
         return json.dumps(value, ensure_ascii=False, default=_jsonable), "json"
-    except Exception:  # noqa: BLE001 - keys, cycles, depth, and whatever a foreign __str__ raises
-        return _printed(value), "text"
-
-
-def _printed(value: object) -> str:
     try:
-        return repr(value)
+        return repr(value), "text"
     except Exception as error:  # noqa: BLE001 - a foreign __repr__ may raise anything
-        return f"a {type(value).__name__} that cannot be printed ({type(error).__name__})"
+        said = f"a {type(value).__name__} that cannot be printed ({type(error).__name__})"
+        return said, "text"
 
 
 def sendable(text: str) -> str:
@@ -427,8 +423,12 @@ def _stand_ins(shape: Shape, result_id: str, tool: str) -> Iterator[str]:
     facts = clean_line(", ".join(shape.counts), limit_characters=140)
     what = clean_line(f"{shape.what}: {facts}" if facts else shape.what, limit_characters=200)
     head = f"{name}: {what}" if name else what
+    opening = "error" if shape.kind == "error" else "first"
+    lines = [(name, line) for name, line in ((opening, shape.first), ("last", shape.last)) if line]
     for length in _LINE_LENGTHS:
-        yield "\n".join([head, *_telling_lines(shape, length), more])
+        cleaned = ((name, clean_line(line, limit_characters=length)) for name, line in lines)
+        told = (f"{name}: {shown}" for name, shown in cleaned if shown)
+        yield "\n".join([head, *told, more])
     yield f"{head}\n{more}"
     yield f"{head}\n{read})"
     yield f"{what}\n{read})"
@@ -436,15 +436,6 @@ def _stand_ins(shape: Shape, result_id: str, tool: str) -> Iterator[str]:
     yield f"{read})"
     yield f"{READ_TOOL} {result_id}"
     yield result_id
-
-
-def _telling_lines(shape: Shape, length: int) -> list[str]:
-    lines = []
-    opening = "error" if shape.kind == "error" else "first"
-    for name, line in ((opening, shape.first), ("last", shape.last)):
-        if shown := clean_line(line, limit_characters=length):
-            lines.append(f"{name}: {shown}")
-    return lines
 
 
 def one_line(shape: Shape, *, tool: str = "") -> str:

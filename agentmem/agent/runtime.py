@@ -263,32 +263,27 @@ class Runtime:
         return False
 
     def tokenizer(
-        self, model: str, context_window: int | None = None
+        self, model: str, context_window: int | None = None, *, estimated_for: str | None = None
     ) -> tuple[Tokenizer, tuple[str, ...]]:
         """The counter for `model`, and what had to be assumed about it."""
         known = self._tokenizers.get((model, context_window))
-        return known or self._make_tokenizer(model, context_window=context_window)
+        if known is None:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", AgentMemWarning)
+                made = Tokenizer(
+                    DEFAULT_MODEL if model in ("", EXTRACTIVE) else model,
+                    context_window=context_window,
+                    corrections=self.corrections,
+                    estimate=estimated_for is not None,
+                )
+            notes = [str(warning.message) for warning in caught]
+            notes = notes if estimated_for is None else [estimated_for]
+            known = self._tokenizers[model, context_window] = (made, tuple(notes))
+        return known
 
     def estimate_tokens(self, model: str, note: str) -> None:
         """Estimate the tokens of `model` from now on unless they are counted already."""
-        if (model, None) not in self._tokenizers:
-            made, _ = self._make_tokenizer(model, estimate=True)
-            self._tokenizers[model, None] = (made, (note,))
-
-    def _make_tokenizer(
-        self, model: str, *, context_window: int | None = None, estimate: bool = False
-    ) -> tuple[Tokenizer, tuple[str, ...]]:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", AgentMemWarning)
-            made = Tokenizer(
-                DEFAULT_MODEL if model in ("", EXTRACTIVE) else model,
-                context_window=context_window,
-                corrections=self.corrections,
-                estimate=estimate,
-            )
-        known = (made, tuple(str(warning.message) for warning in caught))
-        self._tokenizers[model, context_window] = known
-        return known
+        self.tokenizer(model, estimated_for=note)
 
     def first_time(self, what: str) -> bool:
         """Whether nobody asked this before: what had to be assumed of a model is said once."""

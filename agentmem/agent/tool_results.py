@@ -467,6 +467,8 @@ class WorkingMemory:
         shape = _own_shape(payload, shape)
         text = _searched(payload, shape, error)
         words = _middle_words(payload, text)
+        told = list(given.items())[:6] if isinstance(given, Mapping) else []
+        first = (f"{key}={json.dumps(value, ensure_ascii=False)[:80]}" for key, value in told)
         return Memory(
             id=short,
             source_url=f"tool://{quote(name, safe='')[:200]}/{short}",
@@ -477,7 +479,7 @@ class WorkingMemory:
             origin="tool",
             index=one_line(shape),
             summary=five_lines(shape),
-            title=clean_line(f"{name} {_shown(given)}", limit_characters=200),
+            title=clean_line(f"{name} {' '.join(first)}", limit_characters=200),
             session=self.session,
             content_hash=content_hash(text),
             metadata={
@@ -555,10 +557,3 @@ def _arguments(arguments: Mapping[str, Any] | None) -> Any:
     if len(written) <= ARGUMENT_CHARACTERS:
         return given
     return {"cut": written[:ARGUMENT_CHARACTERS], "characters": len(written)}
-
-
-def _shown(given: Any) -> str:
-    if not isinstance(given, Mapping):
-        return ""
-    first = list(given.items())[:6]
-    return " ".join(f"{key}={json.dumps(value, ensure_ascii=False)[:80]}" for key, value in first)

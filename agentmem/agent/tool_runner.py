@@ -182,7 +182,8 @@ def _validator(schema: Mapping[str, Any]) -> Any:
 
 
 def _say(error: Any) -> Iterable[str]:
-    where = _path(error.absolute_path)
+    parts = (f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.absolute_path)
+    where = _clean("".join(parts).lstrip("."))
     rule, instance = error.validator, error.instance
     schema = error.schema if isinstance(error.schema, Mapping) else {}
     properties = schema.get("properties") or {}
@@ -286,11 +287,6 @@ def _value(value: Any) -> str:
 
 def _clean(text: str) -> str:
     return clean_line(sendable(text), limit_characters=_VALUE_CHARACTERS)
-
-
-def _path(parts: Iterable[Any]) -> str:
-    written = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts).lstrip(".")
-    return _clean(written)
 
 
 def _field(where: str, name: str) -> str:
@@ -619,22 +615,21 @@ def _joined(items: list[Any]) -> Any:
 
 def _line_of(error: BaseException) -> str:
     try:
-        said = _validation(error) or str(error)
+        found = getattr(error, "errors", None)
+        if type(error).__name__ == "ValidationError" and callable(
+            found
+        ):  # pydantic's, a field each
+            said = "; ".join(
+                f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg', '')}"
+                for one in found()[:5]
+            )
+        else:
+            said = str(error)
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
         said = ""
     name = type(error).__name__
     return clean_line(
         sendable(f"{name}: {said}" if said else name), limit_characters=_ERROR_CHARACTERS
-    )
-
-
-def _validation(error: BaseException) -> str:
-    """What pydantic has against the arguments, a field each; "" for any other error."""
-    found = getattr(error, "errors", None)
-    if type(error).__name__ != "ValidationError" or not callable(found):
-        return ""
-    return "; ".join(
-        f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg', '')}" for one in found()[:5]
     )
 
 
