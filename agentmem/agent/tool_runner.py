@@ -415,7 +415,7 @@ class ToolRunner:
         self._parallel = require_count(parallel, "parallel", least=1)
         self._record: dict[str, ToolOutcome] = {}
         self._locks: dict[str, asyncio.Lock] = {}
-        self._room: asyncio.Semaphore | None = None
+        self._room = asyncio.Semaphore(self._parallel)
         self._loop: asyncio.AbstractEventLoop | None = None
         self.degradations: list[str] = []
         self.outcomes: list[ToolOutcome] = []
@@ -521,9 +521,8 @@ class ToolRunner:
         return None
 
     async def _execute(self, call: ParsedCall, tool: Tool) -> ToolOutcome:
-        room = self._room or asyncio.Semaphore(self._parallel)
         try:
-            async with room:
+            async with self._room:
                 output = await self._call(tool, call.arguments)
         except _Failed as failed:
             kept = await self._keep(call, tool, failed.details or failed.line, failed.line)

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 from unicodedata import normalize
 
 from agentmem.base.checks import require_text
@@ -44,6 +44,7 @@ _PREFIX = compile_late(
 )  # the block itself writes every ">" of its content as "&gt;"
 
 Span = tuple[int, int]
+T = TypeVar("T")
 
 
 class Quotations:
@@ -149,11 +150,11 @@ class Quotations:
 WORDS_IN_A_ROW = 8
 
 # Scripts written without spaces count by the character.
-_WORD = compile_late(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff]|[^\\W_]+?(?=[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]|[\\W_]|\\Z)"
+_SIGNS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
 )
+_WORD = compile_late(rf"[{_SIGNS}]|[^\W_{_SIGNS}]+")
 
 
 def fingerprints(shown: ContextBlock | Iterable[str]) -> frozenset[bytes]:
@@ -209,8 +210,8 @@ def _row_hashes(words: list[str]) -> list[bytes]:
     """What each eight words in a row are known by."""
     coded = [word.encode("utf-8", "replace") for word in words]
     return [
-        hashlib.blake2b(b"\0".join(coded[at : at + WORDS_IN_A_ROW]), digest_size=8).digest()
-        for at in range(len(coded) - WORDS_IN_A_ROW + 1)
+        hashlib.blake2b(b"\0".join(row), digest_size=8).digest()
+        for row in _in_a_row(coded, WORDS_IN_A_ROW)
     ]
 
 
@@ -456,11 +457,6 @@ _MARK = re.compile(  # "[1]", "(source 2)", "【3†source】", "[1, 4-6]"
     r"[\[(【［][ ]?(?:[^\W\d_]{1,10}[ :#^]{0,3})?\d{1,3}"
     r"(?:[ ]?[-–,;&†][ ]?\w{1,20}){0,9}[ ]?[\])】］]"
 )
-_QUOTING_WORD = re.compile(  # one sign where signs are words, else letters and digits in a row
-    r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]"
-    r"|[^\W_\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]+"
-)
-
 _ID = re.compile(r"[\w-]{4,}")
 
 
@@ -485,7 +481,7 @@ class Quotes:
         plain = _plain(text)
         if len(anchors) <= _FEW_ANCHORS and not any(word in plain for word in anchors):
             return False
-        words = _QUOTING_WORD.findall(plain)
+        words = _WORD.findall(plain)
         return any(
             not runs.isdisjoint(map(hash, _in_a_row(words, length)))
             for length, runs in known_runs.items()
@@ -499,7 +495,7 @@ class Quotes:
         anchors: set[str] = set()
         bare: set[str] = set()
         for text in dict.fromkeys(self._texts):
-            words = _QUOTING_WORD.findall(_plain(text))
+            words = _WORD.findall(_plain(text))
             if sum(map(len, words)) < LEAST_CHARACTERS:  # signs, around a letter or two
                 bare |= {text.strip()} if len(text.strip()) >= LEAST_CHARACTERS else set()
                 continue
@@ -548,5 +544,5 @@ def _plain(text: str) -> str:
     return _MARK.sub(" ", composed).casefold()
 
 
-def _in_a_row(words: list[str], length: int) -> Iterable[tuple[str, ...]]:
+def _in_a_row(words: list[T], length: int) -> Iterable[tuple[T, ...]]:
     return zip(*(words[start:] for start in range(length)), strict=False)

@@ -16,7 +16,7 @@ import itertools
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -32,7 +32,7 @@ from agentmem.agent.adapters.replies import (
     view_responses,
 )
 from agentmem.agent.adapters.streams import outside_collection, watch_collections
-from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, is_inside
+from agentmem.agent.adapters.turn import OnTurn, OpenTurn, Remembers, TurnMaker, is_inside
 from agentmem.base.config import LoopConfig
 from agentmem.base.types import Scope, ScopeLike
 from agentmem.text.messages import get
@@ -86,7 +86,7 @@ class _Waiting:
         self.opened.finish(error=self.failure)
 
 
-class MemoryLogger(CustomLogger):  # type: ignore[misc]  # litellm has no types
+class MemoryLogger(Remembers, CustomLogger):  # type: ignore[misc]  # litellm has no types
     """A litellm callback that adds the reference to a request and remembers the answer.
 
     Whose memory it is, is `scope`, else `metadata["user_id"]`, else `user`. On
@@ -106,22 +106,16 @@ class MemoryLogger(CustomLogger):  # type: ignore[misc]  # litellm has no types
         config: LoopConfig | None = None,
         on_turn: OnTurn | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(memory, scope=scope, config=config, on_turn=on_turn)
         watch_collections()
         # litellm takes loggers of one class for the same unless a public text tells them apart.
         self.name = f"agentmem-{next(_numbers)}"
-        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
         self._waiting: OrderedDict[_Key, _Waiting] = OrderedDict()
         self._lock = threading.Lock()
 
     @property
     def memory(self) -> TurnMaker:
         return self._keeper.memory
-
-    @property
-    def degradations(self) -> Iterable[str]:
-        """What did not work, newest last."""
-        return self._keeper.degradations
 
     # -- before the call -----------------------------------------------------------------
 
