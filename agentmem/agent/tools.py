@@ -44,7 +44,7 @@ def read_docstring(docstring: str | None) -> tuple[str, Mapping[str, str]]:
         return text, {}
     said = {one.arg_name.lstrip("*"): " ".join((one.description or "").split())
             for one in found.params}  # fmt: skip
-    return found.description or "", said
+    return (found.description or "").strip(), said
 
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
