@@ -391,7 +391,9 @@ def _plain(value: Any, depth: int = 0, *, sparse: bool = False) -> Any:
         return "…"
     if isinstance(value, Mapping):
         return {
-            _plain(str(key)): item if type(item) in _AS_THEY_ARE else _plain(item, depth + 1)
+            str(key).encode("utf-8", "replace").decode("utf-8"): item
+            if type(item) in _AS_THEY_ARE
+            else _plain(item, depth + 1)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -343,11 +344,11 @@ class ComponentUse:
 
     @property
     def tokens(self) -> int:
-        return sum([use.tokens for use in self.by_type])
+        return sum(map(attrgetter("tokens"), self.by_type))
 
     @property
     def items(self) -> int:
-        return sum([use.items for use in self.by_type])
+        return sum(map(attrgetter("items"), self.by_type))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -477,7 +477,8 @@ def write_whole(
     """The text that `build_block` gives for the same, or None where something might not fit."""
     known = 0
     for one in candidates:
-        known += at_most(one.offered.text)
+        source = one.source
+        known += at_most(served_text(source) if isinstance(source, Memory) else source.text)
         if known > min(knowledge_tokens, limit_tokens):
             return None  # seen at a glance, before anything is cleaned
 

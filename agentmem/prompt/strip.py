@@ -545,4 +545,4 @@ def _plain(text: str) -> str:
 
 
 def _in_a_row(words: list[T], length: int) -> Iterable[tuple[T, ...]]:
-    return zip(*(words[start:] for start in range(length)), strict=False)
+    return zip(*[words[start:] for start in range(length)], strict=False)
