@@ -48,7 +48,7 @@ from agentmem.search.postgres import PostgresSearch  # noqa: E402
 from agentmem.search.protocol import Asked  # noqa: E402
 from agentmem.search.question import read_question  # noqa: E402
 from agentmem.stores.postgres.store import PostgresStore  # noqa: E402
-from agentmem.stores.postgres.tables import Transaction  # noqa: E402
+from agentmem.stores.postgres.transaction import Transaction  # noqa: E402
 from agentmem.stores.sqlite.store import SqliteStore  # noqa: E402
 from agentmem.stores.values import EPOCH, Entry, pack_vectors  # noqa: E402
 from tests.servers.postgres import Server  # noqa: E402

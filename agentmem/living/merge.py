@@ -21,9 +21,9 @@ from agentmem.living.settle import AT_ONCE, Settler
 from agentmem.search.intake import prepare
 from agentmem.stores.base import Store
 from agentmem.stores.journal import Family, Relation, Revision
-from agentmem.stores.rules import what_is_same
 from agentmem.stores.side import StoredLinks
 from agentmem.stores.values import ERASED, Entry, Link, Source
+from agentmem.stores.writing import what_is_same
 
 if TYPE_CHECKING:
     from agentmem.search.parts import Parts
@@ -35,7 +35,7 @@ BATCH = 500
 ConflictKind = Literal["id", "page", "supersession", "contradiction"]
 Owner = Callable[[Scope], Scope]
 _Page = tuple[Visibility, Scope, str]
-_FAMILIES: tuple[tuple[Family, Callable[[Store], StoredLinks[Any, Any]]], ...] = (
+_FAMILIES: tuple[tuple[Family, Callable[[Store], StoredLinks]], ...] = (
     ("link", lambda store: store.links),
     ("contradiction", lambda store: store.contradictions),
 )

@@ -72,8 +72,8 @@ from agentmem.search.protocol import Search
 from agentmem.search.results import Added, AddResult, Memories, SearchResults
 from agentmem.search.retriever import Request, Reranker, Retriever
 from agentmem.stores.base import Store
-from agentmem.stores.rules import Sameness, split_new
 from agentmem.stores.values import Entry, Receipt, Version
+from agentmem.stores.writing import Sameness, split_new
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -556,9 +556,7 @@ class MemoryManager:
         return cast("Remembering[P, T]", found)
 
     def flush(self, timeout_seconds: float | None = None) -> bool:
-        """Wait for the background work, what an earlier process left of it too; whether all of it
-        was done in time.
-        """
+        """Wait for the background work; whether all of it was done in time."""
         began = time.monotonic()
         if not (self.under_way.wait(timeout_seconds) and self.early_pages.settle(timeout_seconds)):
             return False
@@ -568,8 +566,6 @@ class MemoryManager:
                 return None
             return max(0.0, timeout_seconds - (time.monotonic() - began))
 
-        if self._runtime is None and not self._closed and self.store.jobs.counts()["waiting"]:
-            self.runtime.worker.start()
         if self._runtime is not None and not self._runtime.worker.flush(left()):
             return False
         return self.embedding.wait(left())

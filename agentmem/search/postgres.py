@@ -29,11 +29,10 @@ from agentmem.search.protocol import (
     surround,
 )
 from agentmem.search.rank import HOPS
-from agentmem.stores.postgres.reading import select_rows, told_of
 from agentmem.stores.postgres.store import PostgresStore
-from agentmem.stores.postgres.tables import Transaction, seen_condition
-from agentmem.stores.postgres.writing import embedder_number
-from agentmem.stores.tables import Row
+from agentmem.stores.postgres.tables import in_sql
+from agentmem.stores.postgres.transaction import Transaction, embedder_number, told_of
+from agentmem.stores.tables import Row, seen_condition
 from agentmem.stores.values import (
     COLD,
     COUNT_LIMIT,
@@ -158,7 +157,7 @@ class PostgresSearch:
         return found.speakers
 
     def _read_reader(self, reader: Scope, *, cold: bool = False) -> _Reader:
-        condition, values = seen_condition(reader)
+        condition, values = in_sql(*seen_condition(reader))
         values["wanted"] = COLD if cold else 0
         statement = _READER.format(condition=condition)
         return _reader(self._database.read(lambda t: t.only(statement, **values)))
@@ -259,7 +258,7 @@ class _Question:
             self._values = conditions.values
             self._narrowed = conditions.sql
             if not conditions.exact:
-                self._values = {"seen": select_rows(transaction, selection)}
+                self._values = {"seen": transaction.select_rows(selection)}
                 self._narrowed = "m.row = ANY(%(seen)s)"
         told = {o: seen for o, seen in reader.owners.items() if seen in selection.visibilities}
         self._owners = list(told)

@@ -12,22 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import RecordNotFound
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope, require_instant, visible
 from agentmem.stores.journal import StoredJournal
-from agentmem.stores.rules import (
-    Sameness,
-    check_source_entries,
-    current_again,
-    split_new,
-    superseding,
-    updated,
-    wipes_owner,
-)
 from agentmem.stores.side import (
     StoredArtifacts,
     StoredJobs,
@@ -37,7 +28,7 @@ from agentmem.stores.side import (
     add_artifact,
     remove_artifacts,
 )
-from agentmem.stores.tables import HISTORY, Found, Reads, TableReader, Tables, TableWriter, Writes
+from agentmem.stores.tables import HISTORY, SOURCES, Found, TableReader, Tables, TableWriter
 from agentmem.stores.upkeep import BaseFeed, BaseUpkeep
 from agentmem.stores.values import (
     Artifact,
@@ -54,12 +45,19 @@ from agentmem.stores.values import (
 )
 from agentmem.stores.writing import (
     AT_ONCE,
+    CHUNKS,
+    Sameness,
+    check_source_entries,
+    current_again,
     erase_rows,
-    has_source,
     hide,
     keep_version,
     refuse_circles,
-    replace_source,
+    source_values,
+    split_new,
+    superseding,
+    updated,
+    wipes_owner,
     with_derived,
 )
 
@@ -68,11 +66,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NEWEST = "m.created_at DESC, m.row DESC"
-
-
-R = TypeVar("R", bound=TableReader)
-W = TypeVar("W", bound=TableWriter)
-T = TypeVar("T")
 
 
 def find(
@@ -88,28 +81,30 @@ def find(
     return [found[memory_id] for memory_id in dict.fromkeys(ids)]
 
 
+def _held(
+    write: TableWriter, scope: Scope, ids: Sequence[str], *, deleted: bool | None = False
+) -> list[Found]:
+    return find(write.by_ids(ids, lock=True), scope, ids, deleted)
+
+
 def there_of(found: Mapping[str, Found], scope: Scope, ids: Sequence[str]) -> list[Found]:
     """What is there of `ids`, visible and not deleted, in their order."""
     wanted = [found[memory_id] for memory_id in dict.fromkeys(ids) if memory_id in found]
     return [one for one in wanted if visible(one.memory, scope) and one.memory.deleted_at is None]
 
 
-class BaseStore(ABC, Generic[R, W]):
+class BaseStore(ABC):
     """Memories, kept: what a store does without asking its back end how.
 
     Writes are atomic, and durable when they return.
     """
 
-    feed: BaseFeed[R, W]
-    upkeep: BaseUpkeep[R, W]
+    feed: BaseFeed
+    upkeep: BaseUpkeep[Any]
 
     _closed = True  # until there is something to close
-    _reading: Reads[R]
-    _holding: Reads[W]
-    """The same, inside a transaction that writes."""
-    _writing: Writes[W]
 
-    def _wire(self, tables: Tables[R, W]) -> None:
+    def _wire(self, tables: Tables[TableReader]) -> None:
         """Make the parts that every store has of its transactions."""
         self._closed = False
         self._tables = tables
@@ -117,22 +112,13 @@ class BaseStore(ABC, Generic[R, W]):
         self.jobs = StoredJobs(tables)
         self.snapshots = StoredSnapshots(tables)
         self.artifacts = StoredArtifacts(tables)
-        held = self._reading, self._holding
-        self.links = StoredLinks(tables, *held, family="link")
-        self.contradictions = StoredLinks(tables, *held, family="contradiction")
-        self.journal = StoredJournal(tables, self._holding, self._writing)
+        self.links = StoredLinks(tables, family="link")
+        self.contradictions = StoredLinks(tables, family="contradiction")
+        self.journal = StoredJournal(tables)
 
     def _cleaned(self, receipt: Receipt) -> Receipt:
         """What is left to do once an erasure is committed, and what the receipt says then."""
         return receipt
-
-    def _erase(self, write: W, found: Sequence[Found], **how: Any) -> Receipt:
-        return erase_rows(self._holding, self._writing, write, found, **how)
-
-    def _held(
-        self, write: W, scope: Scope, ids: Sequence[str], *, deleted: bool | None = False
-    ) -> list[Found]:
-        return find(self._holding.by_ids(write, ids, lock=True), scope, ids, deleted)
 
     # Writing
 
@@ -145,8 +131,8 @@ class BaseStore(ABC, Generic[R, W]):
         if not batch and not artifacts:
             return ()
 
-        def apply(write: W) -> tuple[int, ...]:
-            rows = self._writing.add(write, batch, last=not artifacts)
+        def apply(write: TableWriter) -> tuple[int, ...]:
+            rows = write.add_memories(batch, last=not artifacts)
             for artifact in artifacts:
                 add_artifact(write, artifact)
             return rows
@@ -164,9 +150,9 @@ class BaseStore(ABC, Generic[R, W]):
         if not batch:
             return ()
 
-        def apply(write: W) -> tuple[str, ...]:
-            fresh, ids = split_new(batch, self._writing.same_content(write, batch), same)
-            self._writing.add(write, fresh)
+        def apply(write: TableWriter) -> tuple[str, ...]:
+            fresh, ids = split_new(batch, write.same_content(batch), same)
+            write.add_memories(fresh)
             return ids
 
         return self._tables.write(apply)
@@ -180,7 +166,14 @@ class BaseStore(ABC, Generic[R, W]):
 
     def has_source(self, source: Source, /) -> bool:
         """Whether the owner's page with this url has this very content."""
-        return self._tables.read(lambda read: has_source(read, source))
+
+        def apply(read: TableReader) -> bool:
+            owner = read.find_owner((source.visibility, source.scope))
+            match = {"owner": owner, "url": source.url}
+            known = [] if owner is None else read.find(SOURCES, match)
+            return bool(known) and bool(known[0][4] == source.content_hash)
+
+        return self._tables.read(apply)
 
     def replace_source(
         self, source: Source, entries: Sequence[Entry], *, at: datetime
@@ -194,9 +187,21 @@ class BaseStore(ABC, Generic[R, W]):
         check_source_entries(source, entries)
         require_instant(at, "at")
         to_microseconds(at, "at")
-        return self._tables.write(
-            lambda w: replace_source(self._holding, self._writing, w, source, entries, at=at)
-        )
+
+        def apply(write: TableWriter) -> SourceReport:
+            owner = write.owner_number((source.visibility, source.scope))
+            write.hold(f"source {owner} {source.url}")  # who says the same at once finds it said
+            known = write.find(SOURCES, {"owner": owner, "url": source.url})
+            if known and known[0][4] == source.content_hash:
+                return SourceReport(unchanged=True, added=0, removed=0)
+            old = write.find_where(CHUNKS, lock=True, owner=owner, url=source.url)
+            if old:
+                hide(write, old, at)
+            write.add_memories(entries)
+            write.put(SOURCES, **source_values(write, replace(source, synced_at=at)))
+            return SourceReport(unchanged=False, added=len(entries), removed=len(old))
+
+        return self._tables.write(apply)
 
     def update(
         self, scope: Scope, entry: Entry, *, at: datetime, was: Memory | None = None
@@ -210,11 +215,11 @@ class BaseStore(ABC, Generic[R, W]):
         check_entries([entry])
         require_instant(at, "at")
 
-        def apply(write: W) -> Memory:
-            (old,) = self._held(write, scope, [entry.memory.id])
+        def apply(write: TableWriter) -> Memory:
+            (old,) = _held(write, scope, [entry.memory.id])
             new = updated(old.memory, entry.memory, scope, was=was)
             keep_version(write, old.row, old.memory, at)
-            self._writing.renew(write, old, new, entry)
+            write.rewrite(old, new, entry=entry)
             write.log("update", [old.row])
             return new
 
@@ -225,11 +230,11 @@ class BaseStore(ABC, Generic[R, W]):
         check_entries([entry])
         require_instant(at, "at")
 
-        def apply(write: W) -> Memory:
-            (old,) = self._held(write, scope, [old_id])
+        def apply(write: TableWriter) -> Memory:
+            (old,) = _held(write, scope, [old_id])
             ended, new = superseding(old.memory, entry.memory, at)
-            self._writing.add(write, [replace(entry, memory=new)])
-            self._writing.rewrite(write, old, ended)
+            write.add_memories([replace(entry, memory=new)])
+            write.rewrite(old, ended)
             write.log("update", [old.row])
             return new
 
@@ -239,13 +244,13 @@ class BaseStore(ABC, Generic[R, W]):
         """Let `new_id` stand for `old_id` from `at` on; gives the old memory as it is now."""
         require_instant(at, "at")
 
-        def apply(write: W) -> Memory:
+        def apply(write: TableWriter) -> Memory:
             refuse_circles(write, [(old_id, new_id)])
-            old, new = self._held(write, scope, [old_id, new_id])
+            old, new = _held(write, scope, [old_id, new_id])
             ended, standing = superseding(old.memory, replace(new.memory, supersedes=None), at)
-            self._writing.rewrite(write, old, ended)
+            write.rewrite(old, ended)
             if new.memory.supersedes is None:  # it may stand for several; it names the first
-                self._writing.rewrite(write, new, standing)
+                write.rewrite(new, standing)
             write.log("update", [old.row, new.row])
             return ended
 
@@ -254,14 +259,14 @@ class BaseStore(ABC, Generic[R, W]):
     def unsupersede(self, scope: Scope, old_id: str, /) -> Memory:
         """Make a superseded memory current again."""
 
-        def apply(write: W) -> Memory:
-            (old,) = self._held(write, scope, [old_id])
+        def apply(write: TableWriter) -> Memory:
+            (old,) = _held(write, scope, [old_id])
             again = current_again(old.memory)
-            newer = self._holding.by_ids(write, [str(old.memory.superseded_by)], lock=True)
-            self._writing.rewrite(write, old, again)
+            newer = write.by_ids([str(old.memory.superseded_by)], lock=True)
+            write.rewrite(old, again)
             for one in newer.values():
                 if one.memory.supersedes == old_id:
-                    self._writing.rewrite(write, one, replace(one.memory, supersedes=None))
+                    write.rewrite(one, replace(one.memory, supersedes=None))
                     write.log("update", [one.row])
             write.log("update", [old.row])
             return again
@@ -278,20 +283,18 @@ class BaseStore(ABC, Generic[R, W]):
         require_instant(at, "at")
         wanted = require_ids(ids)
 
-        def apply(write: W) -> int:
-            found = self._held(write, scope, wanted)
+        def apply(write: TableWriter) -> int:
+            found = _held(write, scope, wanted)
             if artifacts:
                 remove_artifacts(write, scope, wanted)
-            return hide(self._writing, write, found, at)
+            return hide(write, found, at)
 
         return self._tables.write(apply)
 
     def restore(self, scope: Scope, ids: Sequence[str], /) -> int:
         """Bring deleted memories back, all or none."""
         wanted = require_ids(ids)
-        return self._tables.write(
-            lambda w: hide(self._writing, w, self._held(w, scope, wanted, deleted=True), None)
-        )
+        return self._tables.write(lambda w: hide(w, _held(w, scope, wanted, deleted=True), None))
 
     def delete_all(self, selection: Selection, *, at: datetime) -> int:
         """Hide everything selected; gives how many."""
@@ -299,9 +302,7 @@ class BaseStore(ABC, Generic[R, W]):
         if not self._tables.exists():
             return 0
         chosen = replace(selection, deleted=False, forgotten=True)
-        return self._tables.write(
-            lambda w: hide(self._writing, w, self._holding.select(w, chosen, lock=True), at)
-        )
+        return self._tables.write(lambda w: hide(w, w.select(chosen, lock=True), at))
 
     def remove_by_source_url(
         self, scope: Scope, url: str, *, at: datetime, visibilities: tuple[str, ...] = ("private",)
@@ -316,18 +317,18 @@ class BaseStore(ABC, Generic[R, W]):
         """What `erase` would remove: the memories with these ids, and what was made of them."""
         wanted = require_ids(ids)
 
-        def apply(read: R) -> list[Found]:
-            found = find(self._reading.by_ids(read, wanted), scope, wanted, None)
-            return with_derived(self._reading, read, found, scope)
+        def apply(read: TableReader) -> list[Found]:
+            found = find(read.by_ids(wanted), scope, wanted, None)
+            return with_derived(read, found, scope)
 
         return tuple(one.memory for one in self._tables.read(apply))
 
     def to_erase_all(self, selection: Selection, /) -> tuple[Memory, ...]:
         """What `erase_all` would remove."""
 
-        def apply(read: R) -> list[Found]:
-            found = self._reading.select(read, _with_hidden(selection))
-            return with_derived(self._reading, read, found, selection.reader)
+        def apply(read: TableReader) -> list[Found]:
+            found = read.select(_with_hidden(selection))
+            return with_derived(read, found, selection.reader)
 
         return tuple(one.memory for one in self._tables.read(apply))
 
@@ -341,9 +342,9 @@ class BaseStore(ABC, Generic[R, W]):
         require_instant(at, "at")
         wanted = require_ids(ids)
 
-        def apply(write: W) -> Receipt:
-            found = self._held(write, scope, wanted, deleted=None)
-            return self._erase(write, found, at=at, reader=scope)
+        def apply(write: TableWriter) -> Receipt:
+            found = _held(write, scope, wanted, deleted=None)
+            return erase_rows(write, found, at=at, reader=scope)
 
         return self._cleaned(self._tables.write(apply))
 
@@ -358,10 +359,10 @@ class BaseStore(ABC, Generic[R, W]):
         if not self._tables.exists():
             return Receipt(ids=(), complete=True, erased_at=at)
 
-        def apply(write: W) -> Receipt:
-            return self._erase(
+        def apply(write: TableWriter) -> Receipt:
+            return erase_rows(
                 write,
-                self._holding.select(write, _with_hidden(selection), lock=True),
+                write.select(_with_hidden(selection), lock=True),
                 at=at,
                 reader=selection.reader,
                 all_of=selection.reader if wipes_owner(selection) else None,
@@ -387,9 +388,9 @@ class BaseStore(ABC, Generic[R, W]):
             require_count(value, name)
         wanted = require_ids(ids)
 
-        def apply(write: W) -> int:
-            found = there_of(self._holding.by_ids(write, wanted), scope, wanted)
-            self._writing.count_usage(write, found, at=moment, **added)
+        def apply(write: TableWriter) -> int:
+            found = there_of(write.by_ids(wanted), scope, wanted)
+            write.count_usage(found, at=moment, **added)
             return len(found)
 
         return self._tables.write(apply)
@@ -398,7 +399,7 @@ class BaseStore(ABC, Generic[R, W]):
 
     def _get(self, scope: Scope, memory_id: str, *, deleted: bool) -> Found:
         require_text(memory_id, "id")
-        found = self._tables.read(lambda r: self._reading.by_ids(r, [memory_id], last=True))
+        found = self._tables.read(lambda r: r.by_ids([memory_id], last=True))
         return find(found, scope, [memory_id], None if deleted else False)[0]
 
     def get(self, scope: Scope, memory_id: str, *, deleted: bool = False) -> Memory:
@@ -412,12 +413,12 @@ class BaseStore(ABC, Generic[R, W]):
     def get_many(self, scope: Scope, ids: Sequence[str], /) -> tuple[Memory, ...]:
         """The memories among `ids` that are there, visible and not deleted, in that order."""
         wanted = require_ids(ids)
-        found = self._tables.read(lambda r: self._reading.by_ids(r, wanted, last=True))
+        found = self._tables.read(lambda r: r.by_ids(wanted, last=True))
         return tuple(one.memory for one in there_of(found, scope, wanted))
 
     def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of those rows the reader may see, deleted ones included."""
-        found = self._tables.read(lambda r: self._reading.by_rows(r, rows, reader=scope, last=True))
+        found = self._tables.read(lambda r: r.by_rows(rows, reader=scope, last=True))
         return {row: one.memory for row, one in found.items()}
 
     def history(self, scope: Scope, memory_id: str, /) -> tuple[Version, ...]:
@@ -431,7 +432,7 @@ class BaseStore(ABC, Generic[R, W]):
         Which ones is decided at once; each is read when its turn comes, and
         left out if it was deleted or erased by then.
         """
-        rows = self._tables.read(lambda r: self._reading.select_rows(r, selection))
+        rows = self._tables.read(lambda r: r.select_rows(selection, last=True))
         for start in range(0, len(rows), AT_ONCE):
             found = self.get_rows(selection.reader, rows[start : start + AT_ONCE])
             for row in rows[start : start + AT_ONCE]:
@@ -443,25 +444,25 @@ class BaseStore(ABC, Generic[R, W]):
         """The selected rows, ascending."""
         import numpy as np
 
-        found = self._tables.read(lambda r: self._reading.select_rows(r, selection))
+        found = self._tables.read(lambda r: r.select_rows(selection, last=True))
         return np.asarray(found, dtype=np.int64)
 
     def count(self, selection: Selection, /) -> int:
         """How many memories are selected."""
-        return self._tables.read(lambda r: self._reading.count(r, selection))
+        return self._tables.read(lambda r: r.count(selection, last=True))
 
     def recent(self, selection: Selection, *, limit: int) -> tuple[Memory, ...]:
         """The newest selected memories, newest first; of equal age, the later row first."""
         require_count(limit, "limit")
         found = self._tables.read(
-            lambda r: self._reading.select(r, selection, order=NEWEST, limit=limit, last=True)
+            lambda r: r.select(selection, order=NEWEST, limit=limit, last=True)
         )
         return tuple(one.memory for one in found)
 
     def search_by_source_url(self, scope: Scope, url: str, /) -> tuple[Memory, ...]:
         """The current chunks of a source, in their order."""
         selection = Selection(reader=scope, source_url=url)
-        kept = self._tables.read(lambda r: self._reading.select(r, selection, last=True))
+        kept = self._tables.read(lambda r: r.select(selection, last=True))
         found = [one.memory for one in kept]
         return tuple(sorted(found, key=lambda m: (m.position is None, m.position or 0)))
 
@@ -489,8 +490,7 @@ class BaseStore(ABC, Generic[R, W]):
         self.close()
 
 
-Store = BaseStore[Any, Any]
-"""Any store, whatever its transactions are."""
+Store = BaseStore
 
 
 def _versions(read: TableReader, scope: Scope, row: int) -> tuple[Version, ...]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import (
@@ -34,12 +34,10 @@ from agentmem.stores.tables import (
     JOURNAL_ITEMS,
     LINKS,
     Found,
-    Reads,
     Row,
     TableReader,
     Tables,
     TableWriter,
-    Writes,
 )
 from agentmem.stores.values import (
     NO_SCOPE,
@@ -52,8 +50,6 @@ from agentmem.stores.values import (
     write_json,
 )
 from agentmem.stores.writing import hide, refuse_circles
-
-W = TypeVar("W", bound=TableWriter)
 
 # ----------------------------------------------------------------------------
 # Many small changes as one step that can be taken back: what is kept of it, how it is undone.
@@ -274,7 +270,7 @@ def plan_letting_go(
     for row, memory in found.items():
         if ADDED not in known.get(row, {}) or not visible(memory, scope):
             continue
-        own = [(n, i) for n, at, i in said if at == row and _fields_of(i) == {"supersedes"}]
+        own = [(n, i) for n, at, i in said if at == row and _says_only(i, "supersedes")]
         was = memory
         for _, item in own:
             was = restored(was, item)[0]
@@ -291,24 +287,8 @@ def plan_letting_go(
     return changed, done
 
 
-def _fields_of(item: Item) -> set[str]:
-    return set(item["fields"]) if set(item) == {"fields"} else set()
-
-
-def plan_relation(relation: Relation, there: Any) -> tuple[Literal["add", "keep", "change"], str]:
-    """What becomes of a relation that is in the state `there` (None if it is not), and its item."""
-    link = relation.link
-    item = {
-        "relation": link.relation,
-        "before": link_state(relation.replaces),
-        "after": digest(link_state(link)),
-    }
-    written = write_json(item, "item")
-    if relation.replaces is None:
-        return ("add", written) if there is None else ("keep", "")  # somebody else found it too
-    if there != link_state(relation.replaces):
-        raise ChangedMeanwhile(link.first_id)
-    return "change", written
+def _says_only(item: Item, field: str) -> bool:
+    return set(item) == {"fields"} and set(item["fields"]) == {field}
 
 
 def _standing(memory: Memory) -> list[str | None]:
@@ -327,20 +307,6 @@ def link_state(link: Link | None) -> Any:
         return None
     settled = None if link.settled_at is None else link.settled_at.isoformat()
     return [link.note, settled]
-
-
-def require_revision(scope: Scope, revision: Revision, at: datetime) -> None:
-    """Refuse what no store could apply."""
-    require_instant(at, "at")
-    if not revision.id:
-        raise InvalidInput("id", revision.id, "is empty", remedy="Give the revision an id.")
-    check_entries(revision.added)
-    for entry in revision.added:
-        if not visible(entry.memory, scope):
-            raise InvalidScope(
-                "added", entry.memory.scope, "is not the scope of the revision",
-                remedy="Add memories that their writer may see.",
-            )  # fmt: skip
 
 
 def _digest_of(metadata: Mapping[str, Any], key: str) -> str | None:
@@ -370,17 +336,24 @@ def _usage(written: Mapping[str, Any]) -> Usage:
 # What is kept of it in a store.
 
 
-class StoredJournal(Generic[W]):
+class StoredJournal:
     """Many small changes at once, each step of which can be taken back."""
 
-    def __init__(self, tables: Tables[TableReader, W], reads: Reads[W], writes: Writes[W]) -> None:
+    def __init__(self, tables: Tables[TableReader]) -> None:
         self._tables = tables
-        self._reads = reads
-        self._writes = writes
 
     def apply(self, scope: Scope, revision: Revision, *, at: datetime) -> JournalEntry:
         """Make all the changes, or none when a memory is no longer what was planned for."""
-        require_revision(scope, revision, at)
+        require_instant(at, "at")
+        if not revision.id:
+            raise InvalidInput("id", revision.id, "is empty", remedy="Give the revision an id.")
+        check_entries(revision.added)
+        for entry in revision.added:
+            if not visible(entry.memory, scope):
+                raise InvalidScope(
+                    "added", entry.memory.scope, "is not the scope of the revision",
+                    remedy="Add memories that their writer may see.",
+                )  # fmt: skip
         moment = to_microseconds(at, "at")
         report = write_json(revision.report, "report")
         planned = [
@@ -389,9 +362,9 @@ class StoredJournal(Generic[W]):
             if (item := changed_fields(before, after))
         ]
 
-        def change(write: W) -> int:
+        def change(write: TableWriter) -> int:
             owner = write.owner_number(("private", scope))
-            entry = write.add(
+            run = write.add(
                 JOURNAL,
                 id=revision.id,
                 owner=owner,
@@ -401,9 +374,9 @@ class StoredJournal(Generic[W]):
                 report=report,
                 mark="",
             )
-            if entry is None:
+            if run is None:
                 raise DuplicateRecord(revision.id)
-            new = self._writes.add(write, revision.added)
+            new = write.add_memories(revision.added)
             rows = self._change(write, scope, planned)
             kept = [item for _, _, item in planned] + [added_item(e.memory) for e in revision.added]
             items: list[Row] = [
@@ -411,11 +384,12 @@ class StoredJournal(Generic[W]):
                 for row, item in zip((*rows, *new), kept, strict=True)
             ]
             items += self._relate(write, scope, revision.relations)
-            _keep_items(write, entry, items)
+            names = JOURNAL_ITEMS.columns[1:]
+            write.add_all(JOURNAL_ITEMS, [dict(zip(names, (run, *i), strict=True)) for i in items])
             write.log("update", rows)
             _forget_old(write, owner, revision.kind)
             if revision.mark:
-                _set_mark(write, entry, revision.mark)
+                _set_mark(write, run, revision.mark)
             return len(items)
 
         return JournalEntry(
@@ -438,7 +412,7 @@ class StoredJournal(Generic[W]):
         require_text(journal_id, "journal_id")
         moment = to_microseconds(at, "at")
 
-        def take_back(write: W) -> Undone:
+        def take_back(write: TableWriter) -> Undone:
             run = _find(write, scope, journal_id, lock=True)
             if run[5] is not None:
                 raise AlreadyUndone(journal_id)
@@ -447,11 +421,17 @@ class StoredJournal(Generic[W]):
                 row: json.loads(data) for _, _, row, other, _, data in items if other is None
             }
             # Held from here on: who judges one of them now waits, and finds it gone.
-            found = self._reads.by_rows(write, memories, lock=True)
+            found = write.by_rows(memories, lock=True)
             if along:
                 self._let_go(write, scope, run, found, memories, along=along)
-                found = self._reads.by_rows(write, memories, lock=True)
-            gone, count, left = self._restore(write, scope, found, memories, at=at)
+                found = write.by_rows(memories, lock=True)
+            was = {row: one.memory for row, one in found.items()}
+            gone, changed, left = plan_undo(was, memories, scope)
+            for row, new in changed.items():
+                write.rewrite(found[row], new, relink=False)
+            write.log("update", list(changed))
+            if gone:
+                hide(write, [found[row] for row in gone], at)
             relations, left_too = _unrelate(write, [item for item in items if item[3] is not None])
             _forget_relations(write, gone, along)
             _unset_mark(write, run[7])
@@ -459,7 +439,7 @@ class StoredJournal(Generic[W]):
             write.remove(JOURNAL_ITEMS, {"entry": run[0]})
             return Undone(
                 id=journal_id,
-                restored=count,
+                restored=len(changed),
                 relations=relations,
                 removed=len(gone),
                 left=(*left, *left_too),
@@ -482,7 +462,7 @@ class StoredJournal(Generic[W]):
     # -- memories ---------------------------------------------------------------------
 
     def _change(
-        self, write: W, scope: Scope, planned: Sequence[tuple[Memory, Memory, Item]]
+        self, write: TableWriter, scope: Scope, planned: Sequence[tuple[Memory, Memory, Item]]
     ) -> list[int]:
         edges = [
             (before.id, after.superseded_by)
@@ -491,19 +471,19 @@ class StoredJournal(Generic[W]):
         ]
         newer = [one for _, one in edges]
         ids = [before.id for before, _, _ in planned]
-        found = self._reads.by_ids(write, [*ids, *newer], lock=True)
+        found = write.by_ids([*ids, *newer], lock=True)
         _require_live(found, newer, scope)
         for before, after, item in planned:
             one = found.get(before.id)
             if one is None or not visible(one.memory, scope):
                 raise ChangedMeanwhile(before.id)
-            self._write_fields(write, one, revised(one.memory, before, after, item))
+            write.rewrite(one, revised(one.memory, before, after, item), relink=False)
         refuse_circles(write, edges)
         return [found[before.id].row for before, _, _ in planned]
 
     def _let_go(
         self,
-        write: W,
+        write: TableWriter,
         scope: Scope,
         run: Row,
         found: Mapping[int, Found],
@@ -514,7 +494,7 @@ class StoredJournal(Generic[W]):
         """Take back that what a run added stands for others, where later runs `along` said so."""
         added = {row: one for row, one in found.items() if ADDED in known[row]}
         ids = [one.memory.id for one in added.values()]
-        replaced = self._reads.find_where(write, "m.superseded_by IN :ids", lock=True, ids=ids)
+        replaced = write.find_where("m.superseded_by IN :ids", lock=True, ids=ids)
         touched = added | {one.row: one for one in replaced}
         later = write.find(
             JOURNAL_ITEMS,
@@ -532,54 +512,33 @@ class StoredJournal(Generic[W]):
             scope,
         )
         for row, new in changed.items():
-            self._write_fields(write, touched[row], new)
+            write.rewrite(touched[row], new, relink=False)
         write.log("update", list(changed))
         write.remove(JOURNAL_ITEMS, {"item": done})
 
-    def _restore(
-        self,
-        write: W,
-        scope: Scope,
-        found: Mapping[int, Found],
-        known: Mapping[int, Item],
-        *,
-        at: datetime,
-    ) -> tuple[list[int], int, list[str]]:
-        gone, changed, left = plan_undo(
-            {row: one.memory for row, one in found.items()}, known, scope
-        )
-        for row, new in changed.items():
-            self._write_fields(write, found[row], new)
-        write.log("update", list(changed))
-        if gone:
-            hide(self._writes, write, [found[row] for row in gone], at)
-        return gone, len(changed), left
-
-    def _write_fields(self, write: W, old: Found, new: Memory) -> None:
-        """Store `new` in the place of `old`, which has the same text, owner and place."""
-        self._writes.rewrite(write, old, new, relink=False)
-        if new.usage != old.memory.usage:
-            self._writes.set_usage(write, old.row, new.usage)
-
     # -- relations --------------------------------------------------------------------
 
-    def _relate(self, write: W, scope: Scope, relations: Sequence[Relation]) -> list[Row]:
+    def _relate(self, write: TableWriter, scope: Scope, relations: Sequence[Relation]) -> list[Row]:
         ids = [i for r in relations for i in (r.link.first_id, r.link.second_id)]
-        found = self._reads.by_ids(write, ids, lock=True)
+        found = write.by_ids(ids, lock=True)
         _require_live(found, ids, scope)
         items: list[Row] = []
         for relation in relations:
             link = relation.link
             first, second = found[link.first_id].row, found[link.second_id].row
             there = find_link(write, relation.family, (first, second), link.relation)
-            what, item = plan_relation(relation, None if there is None else _state_of(there))
-            if what == "add":
+            before, after = link_state(relation.replaces), link_state(link)
+            if before is not None:
+                if there is None or _state_of(there) != before:
+                    raise ChangedMeanwhile(link.first_id)
+                _set_state(write, there, after)
+            elif there is None:
                 values = link_values(link)
                 write.add(LINKS, family=relation.family, first=first, second=second, **values)
-            elif there is not None and what == "change":
-                _set_state(write, there, link_state(link))
-            if what != "keep":
-                items.append((first, second, relation.family, item))
+            else:
+                continue  # somebody else found it too
+            item = {"relation": link.relation, "before": before, "after": digest(after)}
+            items.append((first, second, relation.family, write_json(item, "item")))
         return items
 
 
@@ -614,11 +573,6 @@ def _entries(read: TableReader, runs: Sequence[Row]) -> tuple[JournalEntry, ...]
         )
         for entry, run_id, owner, kind, created_at, undone_at, report, _ in runs
     )
-
-
-def _keep_items(write: TableWriter, entry: int, items: Sequence[Row]) -> None:
-    names = JOURNAL_ITEMS.columns[1:]
-    write.add_all(JOURNAL_ITEMS, [dict(zip(names, (entry, *i), strict=True)) for i in items])
 
 
 def _state_of(row: Row) -> Any:

@@ -368,17 +368,12 @@ def _read(path: Path, bad: list[BadLine]) -> Iterator[Entry | Source]:
                     yield read
             except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
                 known = isinstance(error, InvalidInput)
+                if number == 1 and known:
+                    raise
                 if number == 1:
-                    raise (
-                        error
-                        if known
-                        else InvalidInput(
-                            "path",
-                            str(path),
-                            "is not an agentmem export",
-                            remedy="Export it again.",
-                        )
-                    ) from error
+                    problem = "is not an agentmem export"
+                    remedy = "Export it again."
+                    raise InvalidInput("path", str(path), problem, remedy=remedy) from error
                 reason = str(error) if known else f"not readable: {error}"
                 bad.append(BadLine(number=number, reason=reason))
     if not ended:

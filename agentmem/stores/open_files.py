@@ -26,7 +26,7 @@ from weakref import WeakSet
 from agentmem.base.errors import AgentMemError, FileRefused, StoreError, StoreFull
 
 if TYPE_CHECKING:
-    from agentmem.stores.sqlite.opening import OpenFile
+    from agentmem.stores.sqlite.pool import Database
 
 LONGEST_WAIT_SECONDS = 2.0
 """So long a fork waits for the reads and writes that are under way."""
@@ -49,7 +49,7 @@ _stores: list[OpenStore] = []
 _kept: list[BinaryIO] = []
 _spoiled: dict[Key, StoreError] = {}
 _leaked: list[object] = []
-_holders: WeakSet[OpenFile] = WeakSet()
+_holders: WeakSet[Database] = WeakSet()
 
 
 def key_of(path: Path) -> Key | None:
@@ -60,7 +60,7 @@ def key_of(path: Path) -> Key | None:
         return None
 
 
-def note_holder(holder: OpenFile) -> None:
+def note_holder(holder: Database) -> None:
     """Have `holder` asked before each fork, for as long as it lives."""
     with _lock:
         _holders.add(holder)
@@ -190,7 +190,7 @@ def _before_fork() -> None:
     _turn.acquire()
     _under_way.callback(_turn.release)
     deadline = time.monotonic() + LONGEST_WAIT_SECONDS
-    held: list[OpenFile] = []
+    held: list[Database] = []
     while True:
         _lock.acquire()  # kept when nobody is left: no store is opened until the fork is over
         new = [holder for holder in _holders if holder not in held]
@@ -237,11 +237,13 @@ def written_whole(path: Path) -> Iterator[TextIO]:
     store that is open here are refused.
     """
     require_not_open(path)
-    with (
-        written_to(path, "Use another path."),
-        _into(path) if is_special(path) else _in_place_of(final_path(path)) as file,
-    ):
-        yield file
+    with written_to(path, "Use another path."), ExitStack() as made:
+        if is_special(path):
+            opened = os.open(path, os.O_WRONLY)
+        else:
+            opened = _write_only(made.enter_context(new_file(final_path(path))))
+        with open(opened, "w", encoding="utf-8", newline="\n") as file:
+            yield file
 
 
 @contextmanager
@@ -273,20 +275,6 @@ def is_special(path: Path) -> bool:
 def final_path(path: Path) -> Path:
     """The file that is meant once all links are followed; it need not exist."""
     return Path(os.path.realpath(path))
-
-
-@contextmanager
-def _into(path: Path) -> Iterator[TextIO]:
-    with open(os.open(path, os.O_WRONLY), "w", encoding="utf-8", newline="\n") as file:
-        yield file
-
-
-@contextmanager
-def _in_place_of(target: Path) -> Iterator[TextIO]:
-    with new_file(target) as temporary:
-        opened = os.open(temporary, os.O_WRONLY | NO_LINKS)
-        with open(opened, "w", encoding="utf-8", newline="\n") as file:
-            yield file
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.errors import DuplicateRecord, RecordNotFound
@@ -22,7 +22,6 @@ from agentmem.stores.tables import (
     SNAPSHOTS,
     Found,
     Match,
-    Reads,
     Row,
     Table,
     TableReader,
@@ -44,14 +43,12 @@ from agentmem.stores.values import (
 
 Change = Callable[[str | None], str | None]
 """What a setting becomes, given what it is; it must not write to the store."""
-R = TypeVar("R", bound=TableReader)
-W = TypeVar("W", bound=TableWriter)
 
 
 class _Beside:
     """A part of a store that asks for rows of its tables and nothing else."""
 
-    def __init__(self, tables: Tables[TableReader, TableWriter]) -> None:
+    def __init__(self, tables: Tables[TableReader]) -> None:
         self._tables = tables
 
 
@@ -351,22 +348,18 @@ def _artifact(read: TableReader, row: Row) -> Artifact:
 # Links.
 
 
-class StoredLinks(Generic[R, W]):
+class StoredLinks(_Beside):
     """Relations between memories, seen only by who sees both ends; contradictions are a family."""
 
-    def __init__(
-        self, tables: Tables[R, W], reading: Reads[R], holding: Reads[W], *, family: str
-    ) -> None:
-        self._tables = tables
-        self._reading = reading
-        self._holding = holding
+    def __init__(self, tables: Tables[TableReader], *, family: str) -> None:
+        super().__init__(tables)
         self._family = family
 
     def put(self, scope: Scope, link: Link, /) -> None:
         """Keep a relation between two memories the reader can see; again changes nothing."""
         values = link_values(link)
 
-        def apply(write: W) -> None:
+        def apply(write: TableWriter) -> None:
             first, second = self._ends(write, scope, link)
             write.add(LINKS, family=self._family, first=first, second=second, **values)
 
@@ -375,8 +368,8 @@ class StoredLinks(Generic[R, W]):
     def of(self, scope: Scope, memory_id: str, /) -> tuple[Link, ...]:
         """The relations of one memory."""
 
-        def apply(read: R) -> tuple[Link, ...]:
-            (one,) = _ends(self._reading.by_ids(read, [memory_id]), scope, memory_id)
+        def apply(read: TableReader) -> tuple[Link, ...]:
+            (one,) = _ends(read.by_ids([memory_id]), scope, memory_id)
             return self._seen(read, scope, {}, "first = :row OR second = :row", row=one)
 
         return self._tables.read(apply)
@@ -384,8 +377,8 @@ class StoredLinks(Generic[R, W]):
     def among(self, scope: Scope, memory_ids: Collection[str], /) -> tuple[Link, ...]:
         """The relations between two of these memories, oldest first; no others are looked at."""
 
-        def apply(read: R) -> tuple[Link, ...]:
-            found = self._reading.by_ids(read, list(memory_ids))
+        def apply(read: TableReader) -> tuple[Link, ...]:
+            found = read.by_ids(list(memory_ids))
             rows = [one.row for one in found.values()]
             return self._seen(read, scope, {"first": rows, "second": rows})
 
@@ -411,23 +404,23 @@ class StoredLinks(Generic[R, W]):
             lambda write: write.remove(LINKS, {"link": self._require(write, scope, link)[0]})
         )
 
-    def _require(self, write: W, scope: Scope, link: Link) -> Row:
+    def _require(self, write: TableWriter, scope: Scope, link: Link) -> Row:
         ends = self._ends(write, scope, link)
         found = find_link(write, self._family, ends, link.relation)
         if found is None:
             raise RecordNotFound(f"{link.first_id}→{link.second_id}")
         return found
 
-    def _ends(self, write: W, scope: Scope, link: Link) -> tuple[int, int]:
+    def _ends(self, write: TableWriter, scope: Scope, link: Link) -> tuple[int, int]:
         ids = link.first_id, link.second_id
-        first, second = _ends(self._holding.by_ids(write, ids), scope, *ids)
+        first, second = _ends(write.by_ids(ids), scope, *ids)
         return first, second
 
     def _seen(
-        self, read: R, scope: Scope, match: Match, where: str = "", **values: Any
+        self, read: TableReader, scope: Scope, match: Match, where: str = "", **values: Any
     ) -> tuple[Link, ...]:
         found = read.find(LINKS, {"family": self._family, **match}, where, order="t.link", **values)
-        ends = self._reading.by_rows(read, {end for row in found for end in row[2:4]}, reader=scope)
+        ends = read.by_rows({end for row in found for end in row[2:4]}, reader=scope)
         return tuple(
             Link(
                 first_id=ends[first].memory.id,

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
@@ -25,12 +27,19 @@ from agentmem.base.filters import (
     ALWAYS,
     INSTANT_FIELDS,
     MEMORY_FIELDS,
+    MISSING,
+    SCOPE_FIELDS,
     And,
     Compare,
     Filter,
     Selection,
+    conditions,
+    holds,
+    matches,
+    metadata_field,
 )
-from agentmem.base.types import EMPTY, UNUSED, Memory, Scope, Usage, Visibility
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import EMPTY, UNUSED, Memory, Scope, Usage, Visibility, visible
 from agentmem.stores.values import (
     NO_POSITION,
     Entry,
@@ -297,6 +306,32 @@ class SeenBy(NamedTuple):
     visibilities: tuple[str, ...] = ALL_VISIBILITIES
 
 
+def seen_condition(
+    scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES
+) -> tuple[str, dict[str, Any]]:
+    """SQL for "a reader may see memories of this owner `o`": `base.types.visible` (P24)."""
+    user, project, agent, run = scope_values(scope)
+
+    def is_(column: str, value: str | None) -> str:
+        return f"o.{column} IS NULL" if value is None else f"o.{column} = :of_{column}"
+
+    def open_(column: str, value: str | None) -> str:
+        return "true" if value is None else f"(o.{column} IS NULL OR {is_(column, value)})"
+
+    inner = f"{open_('agent_id', agent)} AND {open_('run_id', run)}"
+    parts = {
+        "system": "o.visibility = 'system'",
+        "private": f"(o.visibility = 'private' AND {is_('user_id', user)} "
+        f"AND {open_('project_id', project)} AND {inner})",
+        "project": f"(o.visibility = 'project' AND {is_('project_id', project)} AND {inner})",
+    }
+    chosen = [sql for name, sql in parts.items() if name in visibilities] or ["false"]
+    values = {
+        "of_user_id": user, "of_project_id": project, "of_agent_id": agent, "of_run_id": run,
+    }  # fmt: skip
+    return f"({' OR '.join(chosen)})", values
+
+
 class RowQuery(NamedTuple):
     """Which rows are meant, in which order and how many."""
 
@@ -375,10 +410,108 @@ class TableReader(ABC):
         """By which column of memories, and what in it, these texts are found."""
         return column, wanted
 
+    def by_ids(
+        self, ids: Sequence[str], /, *, lock: bool = False, last: bool = False
+    ) -> dict[str, Found]:
+        """What these ids stand for, whoever owns it; ids nobody has are left out."""
+        wanted = list(dict.fromkeys(ids))
+        found: dict[str, Found] = {}
+        for start in range(0, len(wanted), self.most_values):
+            column, keys = self.looked_up("id", wanted[start : start + self.most_values])
+            asked = RowQuery(ANY, f"m.{column} IN :ids", {"ids": keys}, _ordered("m.row"))
+            alone = last and len(wanted) <= self.most_values
+            found |= {one.memory.id: one for one in self._memories(asked, lock, alone)}
+        if not found.keys() <= set(wanted):
+            raise corrupt("the index of ids points to another memory")
+        return found
+
+    def by_rows(
+        self,
+        rows: Collection[int],
+        /,
+        *,
+        reader: Scope | None = None,
+        lock: bool = False,
+        last: bool = False,
+    ) -> dict[int, Found]:
+        """What stands in these rows, whoever owns it, or what `reader` may see of it."""
+        if not rows:
+            return {}
+        wanted = {"rows": [int(row) for row in rows]}
+        asked = RowQuery(ANY, "m.row IN :rows", wanted, _ordered("m.row"))
+        found = self._memories(asked, lock, last)
+        return {one.row: one for one in found if reader is None or visible(one.memory, reader)}
+
+    def find_where(self, where: str, /, *, lock: bool = False, **values: Any) -> list[Found]:
+        """The memories `m` that meet a condition, by row."""
+        return self._memories(RowQuery(ANY, where, values, _ordered("m.row")), lock)
+
+    def select(
+        self,
+        selection: Selection,
+        /,
+        *,
+        order: str = "m.row",
+        limit: int | None = None,
+        lock: bool = False,
+        last: bool = False,
+    ) -> list[Found]:
+        """The memories `base.filters.selected` would choose, found inside SQL (P24).
+
+        What SQL cannot say exactly as Python does is narrowed there and decided here.
+        """
+        asked = Conditions(selection, type(self))
+        where = asked.sql
+        if asked.exact and limit is not None:  # nothing else is read of rows that are not chosen
+            where = (
+                f"m.row IN (SELECT m.row FROM memories AS m WHERE [m] AND {where}"  # noqa: S608 # our own names
+                f"{_ordered(order, limit)})"
+            )
+        found = self._memories(RowQuery(ANY, where, asked.values, _ordered(order)), lock, last)
+        if not asked.exact:
+            found = [one for one in found if matches(selection.where, one.memory)]
+        return found if limit is None else found[:limit]
+
+    def select_rows(self, selection: Selection, /, *, last: bool = False) -> list[int]:
+        """The rows of a selection, ascending."""
+        asked = Conditions(selection, type(self))
+        query = RowQuery(ANY, asked.sql, asked.values, _ordered("m.row"))
+        if asked.exact:
+            return [row for (row,) in self._of_memories("m.row", query, last=last)]
+        fields = {part.field for part in conditions(selection.where)}
+        if "text" in fields:  # of a cold memory it stands somewhere else
+            return [one.row for one in self.select(selection, last=last)]
+        columns = sorted({"m.row", *(_COLUMN_OF.get(name, "m.metadata") for name in fields)})
+        found = self._of_memories(", ".join(columns), query, joined=True, last=last)
+        try:
+            rows = (dict(zip(columns, row, strict=True)) for row in found)
+            return [row["m.row"] for row in rows if holds(selection.where, partial(_field, row))]
+        except ValueError as error:
+            raise corrupt(f"a row cannot be read ({error})") from error
+
+    def count(self, selection: Selection, /, *, last: bool = False) -> int:
+        """How many memories a selection chooses."""
+        asked = Conditions(selection, type(self))
+        if not asked.exact:
+            return len(self.select_rows(selection, last=last))
+        query = RowQuery(ANY, asked.sql, asked.values)
+        ((found,),) = self._of_memories("count(*)", query, last=last)
+        return int(found)
+
     @abstractmethod
     def _find(self, table: Table, asked: RowQuery, lock: Lock, last: bool, /) -> list[Row]: ...
     @abstractmethod
     def _ask(self, columns: str, table: Table, asked: RowQuery, /) -> list[Row]: ...
+    @abstractmethod
+    def _memories(
+        self, asked: RowQuery, lock: bool = False, last: bool = False, /
+    ) -> list[Found]: ...
+    @abstractmethod
+    def _of_memories(
+        self, columns: str, asked: RowQuery, /, *, joined: bool = False, last: bool = False
+    ) -> list[Row]:
+        """Columns of memories `m`; `joined` with their owner `o` and their strand `s`."""
+
     @abstractmethod
     def owners(self, numbers: Collection[int], /) -> Mapping[int, Owner]:
         """Whom these numbers stand for."""
@@ -387,10 +520,50 @@ class TableReader(ABC):
     def find_owner(self, owner: Owner, /) -> int | None:
         """The number of this owner, if it has one."""
 
+    @abstractmethod
+    def last_seq(self) -> int:
+        """The number of the last change in this state."""
 
-def _ordered(order: str, limit: int | None) -> str:
+    # What is moved to another kind of store
+
+    @abstractmethod
+    def kept_memories(self, after: int, limit: int, /) -> list[Row]:
+        """Rows of the table of memories, each with what indexes need of it."""
+
+    @abstractmethod
+    def kept_vectors(self, embedder: int, dimensions: int, after: int, limit: int, /) -> list[Row]:
+        """Rows of one embedder, each with its vector in as few bytes as every store can give."""
+
+
+def _ordered(order: str, limit: int | None = None) -> str:
     ordered = f" ORDER BY {order}" if order else ""
     return ordered if limit is None else f"{ordered} LIMIT {min(int(limit), MOST_ROWS)}"
+
+
+_COLUMN_OF = {
+    **{name: f"m.{name}" for name in MEMORY_FIELDS},
+    **{name: f"o.{name}" for name in ("visibility", *SCOPE_FIELDS)},
+    "index": "m.index_text",
+    "position": "m.place",
+    "source_url": "s.url",
+    "session": "s.session",
+}
+
+
+def _field(values: Mapping[str, Any], name: str) -> Any:
+    """A field of the memory that has these columns, as Python compares it."""
+    column = _COLUMN_OF.get(name)
+    if column is None:
+        written = values["m.metadata"]
+        return MISSING if written == "{}" else metadata_field(json.loads(written), name)
+    value = values[column]
+    if value is None:
+        return "" if column.startswith("s.") else MISSING  # a row of no strand has neither
+    if name in INSTANT_FIELDS:
+        return from_microseconds(value)
+    if name == "heading_path":
+        return tuple(json.loads(value))
+    return MISSING if name == "position" and value == NO_POSITION else value
 
 
 class TableWriter(TableReader):
@@ -432,12 +605,123 @@ class TableWriter(TableReader):
     def owner_number(self, owner: Owner, /) -> int:
         """The number of this owner, new if it has none yet."""
 
+    @abstractmethod
+    def strand_number(self, strand: Strand, /) -> int:
+        """The number of this strand, new if it has none yet."""
+
+    # Memories, with their words, vectors and counts
+
+    @abstractmethod
+    def add_memories(self, entries: Sequence[Entry], /, *, last: bool = False) -> tuple[int, ...]:
+        """Store checked entries under new rows; with `last` nothing more is done."""
+
+    def same_content(self, entries: Sequence[Entry], /) -> list[Memory]:
+        """What the owners of `entries` have with the content of one of them, not deleted.
+
+        Who writes the same content at the same moment waits until this transaction ends.
+        """
+        memories = [entry.memory for entry in entries]
+        where = f"m.content_hash IN :hashes AND m.owner IN :owners AND {self.current['deleted']}"
+        if all(memory.kind != "page" for memory in memories):
+            where += " AND m.kind <> 'page'"  # so that the index, which leaves them out, will do
+        owners = self.hold_contents(memories)
+        hashes = list({memory.content_hash for memory in memories})
+        found: list[Found] = []
+        for start in range(0, len(hashes), self.most_values):
+            part = hashes[start : start + self.most_values]
+            found += self.find_where(where, hashes=part, owners=owners)
+        return [one.memory for one in found]
+
+    @abstractmethod
+    def hold_contents(self, memories: Sequence[Memory], /) -> list[int]:
+        """Wait for others who write the same contents, as `hold` does; gives the owners."""
+
+    def rewrite(
+        self, old: Found, memory: Memory, /, *, entry: Entry | None = None, relink: bool = True
+    ) -> None:
+        """Store `memory` in the place of `old`, with an entry its terms and vectors too.
+
+        When the text changes, vectors that are not given anew are removed. With `relink`, the
+        rows that follow its old and new place are logged.
+        """
+        owner, strand = old.owner, old.strand
+        if in_strand(memory) != in_strand(old.memory):
+            ((owner, strand),) = self.numbers_of([memory])
+        columns = (old.row, memory.id, owner, strand, *memory_values(memory))
+        places = {old.place, place_in(columns)}
+        hidden = (memory.deleted_at is None) != (old.memory.deleted_at is None)
+        after = self.followers(places) if relink and (hidden or len(places) > 1) else set()
+        self._rewrite(old, columns, memory, entry)
+        if memory.usage != old.memory.usage:
+            self.set_usage(old.row, memory.usage)
+        self.log("update", after - {old.row})
+
+    @abstractmethod
+    def _rewrite(self, old: Found, columns: Row, memory: Memory, entry: Entry | None, /) -> None:
+        """Write the columns of a memory over those of `old`, and what else is kept of it."""
+
+    def numbers_of(self, memories: Sequence[Memory], /) -> list[tuple[int, int | None]]:
+        """The owner and the strand of each of these memories, new where there are none yet."""
+        known: dict[tuple[Owner, str, str], tuple[int, int | None]] = {}
+        wanted = [in_strand(memory) for memory in memories]
+        for one in dict.fromkeys(wanted):
+            whose, url, session = one
+            owner = self.owner_number(whose)
+            strand = self.strand_number((owner, url, session)) if url or session else None
+            known[one] = owner, strand
+        return [known[one] for one in wanted]
+
+    @abstractmethod
+    def followers(self, places: Collection[Place], /) -> set[int]:
+        """The rows that come right after these places, among those not deleted."""
+
+    @abstractmethod
+    def set_usage(self, row: int, usage: Usage, /) -> None:
+        """Write the counts of a row over those that stand there."""
+
+    @abstractmethod
+    def count_usage(
+        self, found: Sequence[Found], /, *, retrieved: int, cited: int, ignored: int, at: int
+    ) -> None:
+        """Add to the counts; the moment never goes back."""
+
+    @abstractmethod
+    def remove_memories(self, found: Sequence[Found], /) -> int:
+        """Take memories out with all that is kept of them alone; gives how many vectors went."""
+
+    @abstractmethod
+    def after_erasing(self, owners: Collection[int], /) -> None:
+        """Do what else a back end has to when rows of `owners` were taken out."""
+
+    @abstractmethod
+    def add_vectors(
+        self, embedder: EmbedderId, packed: Mapping[int, bytes], /, *, seq: int | None
+    ) -> Collection[int]:
+        """Store vectors of rows that were there, not updated since `seq`, and had none; which."""
+
+    # What was moved here from another kind of store, under the numbers it had there
+
+    @abstractmethod
+    def fill(self, table: Table, rows: Sequence[Row], /) -> None:
+        """Add rows as they are; numbers given out from here on are above theirs."""
+
+    @abstractmethod
+    def fill_memories(self, rows: Sequence[Row], /) -> None:
+        """The same of memories, as `kept_memories` gives them."""
+
+    @abstractmethod
+    def fill_vectors(self, rows: Iterable[tuple[EmbedderId, int, bytes]], /) -> None:
+        """Add vectors of rows that are there, as `kept_vectors` gives them."""
+
+    @abstractmethod
+    def end_filling(self, seq: int, /) -> None:
+        """Go on counting changes from `seq`, and do what was left for the end."""
+
 
 R_co = TypeVar("R_co", bound=TableReader, covariant=True)
-W_co = TypeVar("W_co", bound=TableWriter, covariant=True)
 
 
-class Tables(Protocol[R_co, W_co]):
+class Tables(Protocol[R_co]):
     """Where transactions are made."""
 
     @property
@@ -451,7 +735,10 @@ class Tables(Protocol[R_co, W_co]):
     def read(self, call: Callable[[R_co], T], /) -> T:
         """What `call` gives of one state of the store."""
 
-    def write(self, call: Callable[[W_co], T], /) -> T:
+    def reading(self) -> AbstractContextManager[R_co]:
+        """One state of the store, for as long as it takes; nothing is tried again."""
+
+    def write(self, call: Callable[[TableWriter], T], /) -> T:
         """What `call` gives, all of it written or nothing; it may be called more than once."""
 
     def exists(self) -> bool:
@@ -465,99 +752,6 @@ class Tables(Protocol[R_co, W_co]):
 
     def first_secret(self, there: str | None, /) -> str:
         """The secret of a store, `there` if it has one."""
-
-
-# ----------------------------------------------------------------------------
-# What a back end does with memories, inside one of its transactions.
-
-
-R_contra = TypeVar("R_contra", bound=TableReader, contravariant=True)
-W_contra = TypeVar("W_contra", bound=TableWriter, contravariant=True)
-
-
-class Reads(Protocol[R_contra]):
-    """Find memories; with `lock` nobody else changes them until the transaction ends.
-
-    After what is asked with `last` nothing more is asked in the transaction.
-    """
-
-    def by_ids(
-        self, read: R_contra, ids: Sequence[str], /, *, lock: bool = False, last: bool = False
-    ) -> dict[str, Found]: ...
-    def by_rows(
-        self,
-        read: R_contra,
-        rows: Collection[int],
-        /,
-        *,
-        reader: Scope | None = None,
-        lock: bool = False,
-        last: bool = False,
-    ) -> dict[int, Found]: ...
-    def find_where(
-        self, read: R_contra, where: str, /, *, lock: bool = False, **values: Any
-    ) -> list[Found]:
-        """The memories `m` that meet a condition, by row."""
-
-    def select(
-        self,
-        read: R_contra,
-        selection: Selection,
-        /,
-        *,
-        order: str = "m.row",
-        limit: int | None = None,
-        lock: bool = False,
-        last: bool = False,
-    ) -> list[Found]: ...
-    def select_rows(self, read: R_contra, selection: Selection, /) -> list[int]: ...
-    def count(self, read: R_contra, selection: Selection, /) -> int: ...
-
-
-class Writes(Protocol[W_contra]):
-    """Change memories with their words, vectors and counts."""
-
-    def add(
-        self, write: W_contra, entries: Sequence[Entry], /, *, last: bool = False
-    ) -> tuple[int, ...]:
-        """Store checked entries under new rows; with `last` nothing more is done."""
-
-    def same_content(self, write: W_contra, entries: Sequence[Entry], /) -> list[Memory]:
-        """What the owners of `entries` have with the content of one of them, not deleted.
-
-        Who writes the same content at the same moment waits until this transaction ends.
-        """
-
-    def rewrite(
-        self, write: W_contra, old: Found, memory: Memory, /, *, relink: bool = True
-    ) -> Any:
-        """Store `memory` in the place of `old`; with `relink` what follows both is logged."""
-
-    def renew(self, write: W_contra, old: Found, memory: Memory, entry: Entry, /) -> None:
-        """The same with an entry's terms and vectors."""
-
-    def followers(self, write: W_contra, places: Collection[Place], /) -> set[int]:
-        """The rows that come right after these places, among those not deleted."""
-
-    def set_usage(self, write: W_contra, row: int, usage: Usage, /) -> None:
-        """Write the counts of a row over those that stand there."""
-
-    def count_usage(
-        self,
-        write: W_contra,
-        found: Sequence[Found],
-        /,
-        *,
-        retrieved: int,
-        cited: int,
-        ignored: int,
-        at: int,
-    ) -> None: ...
-    def remove_rows(self, write: W_contra, found: Sequence[Found], /) -> int:
-        """Take memories out with all that is kept of them alone; gives how many vectors went."""
-
-    def after_erasing(self, write: W_contra, owners: Collection[int], /) -> None:
-        """Do what else a back end has to when rows of `owners` were taken out."""
 
 
 def _compared(column: str, value: Any) -> str:

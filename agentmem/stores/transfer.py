@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.base.errors import InvalidInput, StoreCorrupt
 from agentmem.base.protocols import EmbedderId
-from agentmem.base.types import COLD_AT
+from agentmem.stores.open_files import final_path
 from agentmem.stores.side import (
     SECRET,
     StoredSettings,
@@ -29,18 +27,13 @@ from agentmem.stores.side import (
     plain_data,
     set_value,
 )
-from agentmem.stores.sqlite.connection import Read, Write, opened, seal, vector_key
-from agentmem.stores.sqlite.memories import by_rows, pack_text, store_vectors
-from agentmem.stores.sqlite.pool import Database
-from agentmem.stores.sqlite.schema import CHANGES, COLD, EMBEDDINGS, INDEXED, TABLES
+from agentmem.stores.sqlite.schema import TABLES
 from agentmem.stores.sqlite.store import SqliteStore
-from agentmem.stores.tables import ANY, COLUMN, MEMORIES, Row, TableReader, corrupt
+from agentmem.stores.tables import ANY, Row, TableReader, Tables, TableWriter
 from agentmem.stores.upkeep import all_embedders
-from agentmem.stores.values import read_vectors, shorten
 
 if TYPE_CHECKING:
     from agentmem.stores.postgres.connection import PostgresDatabase
-    from agentmem.stores.postgres.tables import Transaction
 
 Key = list[Any]
 """Where a part was left: the key of its last row."""
@@ -54,6 +47,8 @@ AT_ONCE = 500
 _NOTE = "transfer"
 _OWN = frozenset({_NOTE, "erase_pending"})
 """Settings that say something about one store only."""
+_ITS_OWN = ("memories", "snapshots", "artifacts", "jobs")
+"""A store that has none of these is empty."""
 KEPT = {table.name: table for table in TABLES}
 
 
@@ -65,77 +60,74 @@ class Transferred:
     resumed: bool
 
 
-class Side(ABC):
-    """One state of a store as rows of parts: numbers first, texts and bytes as they are."""
+# ----------------------------------------------------------------------------
+# One state of a store as rows of parts: numbers first, texts and bytes as they are.
 
-    def __init__(self, tables: TableReader) -> None:
-        self._tables = tables
 
-    @abstractmethod
-    def seq(self) -> int: ...
-    @abstractmethod
-    def _memories(self, after: int, limit: int) -> list[Row]:
-        """Rows of the table of memories, each with what indexes need of it."""
+def _count(read: TableReader, part: str) -> int:
+    ((found,),) = read.ask("count(*)", KEPT[part])
+    return int(found)
 
-    @abstractmethod
-    def _vectors(self, embedder: int, dimensions: int, after: int, limit: int) -> list[Row]:
-        """Rows of one embedder, each with its vector in as few bytes as every store can give."""
 
-    @abstractmethod
-    def fill(self, part: str, rows: Sequence[Row], seq: int) -> None:
-        """Add rows of a part as they are, and what the store keeps beside them."""
+def _rows(read: TableReader, part: str, after: Key | None, limit: int) -> list[Row]:
+    if part == "embeddings":
+        return _all_vectors(read, after, limit)
+    if part == "settings":
+        found = read.find(KEPT[part])
+        named = sorted((name, value) for _, name, value in found if name not in _OWN)
+        return [row for row in named if after is None or row[0] > after[0]][:limit]
+    last = 0 if after is None else after[0]
+    if part == "memories":
+        return read.kept_memories(last, limit)
+    key = f"t.{KEPT[part].key}"
+    found = read.find(KEPT[part], ANY, f"{key} > :beyond", order=key, limit=limit, beyond=last)
+    if part == "snapshots":
+        return [(*row[:4], mentioned(row[4]), json.loads(plain_data(row[5]))) for row in found]
+    return found
 
-    def secret(self) -> str:
-        return get_value(self._tables, SECRET) or ""
 
-    def count(self, part: str) -> int:
-        ((found,),) = self._tables.ask("count(*)", KEPT[part])
-        return int(found)
+def _all_vectors(read: TableReader, after: Key | None, limit: int) -> list[Row]:
+    found: list[Row] = []
+    spaces = sorted(
+        (space.name, space.version, space.dimensions, number)
+        for number, space in all_embedders(read).items()
+    )
+    for name, version, dimensions, number in spaces:
+        space = [name, version, dimensions]
+        if after is not None and space < after[:3]:
+            continue
+        last = after[3] if after is not None and space == after[:3] else 0
+        rows = read.kept_vectors(number, dimensions, last, limit - len(found))
+        found += [(*space, *row) for row in rows]
+        if len(found) == limit:
+            break
+    return found
 
-    def rows(self, part: str, after: Key | None, limit: int) -> list[Row]:
-        if part == "embeddings":
-            return self._all_vectors(after, limit)
-        if part == "settings":
-            found = self._tables.find(KEPT[part])
-            named = sorted((name, value) for _, name, value in found if name not in _OWN)
-            return [row for row in named if after is None or row[0] > after[0]][:limit]
-        last = 0 if after is None else after[0]
-        if part == "memories":
-            return self._memories(last, limit)
-        key = f"t.{KEPT[part].key}"
-        found = self._tables.find(
-            KEPT[part], ANY, f"{key} > :beyond", order=key, limit=limit, beyond=last
+
+def _fill(part: str, rows: Sequence[Row], seq: int, note: str, write: TableWriter) -> None:
+    """Add rows of a part, and note in the same transaction how far the copy came."""
+    if part == "settings":
+        for name, value in rows:
+            set_value(write, name, value)
+        write.end_filling(seq)
+    elif part == "embeddings":
+        write.fill_vectors(
+            (EmbedderId(name=name, version=version, dimensions=dimensions), row, data)
+            for name, version, dimensions, row, data in rows
         )
-        if part == "snapshots":
-            return [(*row[:4], mentioned(row[4]), json.loads(plain_data(row[5]))) for row in found]
-        return found
-
-    def _all_vectors(self, after: Key | None, limit: int) -> list[Row]:
-        found: list[Row] = []
-        spaces = sorted(
-            (space.name, space.version, space.dimensions, number)
-            for number, space in all_embedders(self._tables).items()
-        )
-        for name, version, dimensions, number in spaces:
-            space = [name, version, dimensions]
-            if after is not None and space < after[:3]:
-                continue
-            last = after[3] if after is not None and space == after[:3] else 0
-            rows = self._vectors(number, dimensions, last, limit - len(found))
-            found += [(*space, *row) for row in rows]
-            if len(found) == limit:
-                break
-        return found
+    elif part == "memories":
+        write.fill_memories(rows)
+    elif part == "snapshots":
+        named = [json.dumps(row[4], ensure_ascii=False, separators=(",", ":")) for row in rows]
+        stored = [(*r[:4], names, pack_data(r[5])) for r, names in zip(rows, named, strict=True)]
+        write.fill(KEPT[part], stored)
+    else:
+        write.fill(KEPT[part], rows)
+    set_value(write, _NOTE, note)
 
 
-def written(part: str, rows: Sequence[Row]) -> Sequence[Row]:
-    """Rows that `Side.rows` gave as they are stored."""
-    if part != "snapshots":
-        return rows
-    return [
-        (*row[:4], json.dumps(row[4], ensure_ascii=False, separators=(",", ":")), pack_data(row[5]))
-        for row in rows
-    ]
+# ----------------------------------------------------------------------------
+# A copy.
 
 
 def copy_store(
@@ -151,22 +143,22 @@ def copy_store(
     """
     from_, to = _database(source), _database(target)
     StoredSettings(from_).secret()  # a database makes it when it is first asked for
-    with _reading(from_) as given:
-        name = hashlib.blake2b(given.secret().encode(), digest_size=8).hexdigest()
-        seq = given.seq()
+    with from_.reading() as given:
+        name = hashlib.blake2b((get_value(given, SECRET) or "").encode(), digest_size=8).hexdigest()
+        seq = given.last_seq()
         note = _noted(to, name, seq)
         resumed = bool(note["at"])
         for part in PARTS:
-            total = given.count(part)
+            total = _count(given, part)
             after, done = note["at"].get(part, (None, 0))
-            while rows := given.rows(part, after, AT_ONCE):
+            while rows := _rows(given, part, after, AT_ONCE):
                 after, done = key_of(part, rows[-1]), done + len(rows)
                 note["at"][part] = (after, done)
                 to.write(partial(_fill, part, rows, seq, json.dumps(note)))
                 if progress is not None:
                     progress(part, done, total)
         counts = {}
-        with _reading(to) as copied:
+        with to.reading() as copied:
             for part in PARTS:
                 counts[part], expected = _digest(copied, part), _digest(given, part)
                 if counts[part] != expected:
@@ -179,16 +171,8 @@ def copy_store(
     return Transferred(counts={part: count for part, (count, _) in counts.items()}, resumed=resumed)
 
 
-def _fill(part: str, rows: Sequence[Row], seq: int, note: str, write: Write | Transaction) -> None:
-    """Add rows of a part, and note in the same transaction how far the copy came."""
-    _side(write).fill(part, rows, seq)
-    set_value(write, _NOTE, note)
-
-
 def write_file(database: PostgresDatabase, path: Path) -> None:
     """A copy of a tenant as a SQLite file at `path`; never half a file."""
-    from agentmem.stores.open_files import final_path
-
     target = final_path(path)
     if target.exists():
         raise InvalidInput("path", str(target), "exists already", remedy="Use a new name.")
@@ -206,7 +190,7 @@ def key_of(part: str, row: Row) -> Key:
     return list(row[:4]) if part == "embeddings" else [row[0]]
 
 
-def _noted(target: Database | PostgresDatabase, name: str, seq: int) -> dict[str, Any]:
+def _noted(target: Tables[TableReader], name: str, seq: int) -> dict[str, Any]:
     written = StoredSettings(target).get(_NOTE)
     if written is not None:
         note: dict[str, Any] = json.loads(written)
@@ -217,18 +201,20 @@ def _noted(target: Database | PostgresDatabase, name: str, seq: int) -> dict[str
         else:
             return note
     else:
-        with _reading(target) as side:
-            if not any(map(side.count, ("memories", "snapshots", "artifacts", "jobs"))):
+        with target.reading() as read:
+            if not any(
+                _count(read, part) for part in ("memories", "snapshots", "artifacts", "jobs")
+            ):
                 return {"source": name, "seq": seq, "at": {}}
         problem = "has memories of its own"
     raise InvalidInput("target", "…", problem, remedy="Give an empty store, or use `merge`.")
 
 
-def _digest(side: Side, part: str) -> tuple[int, int]:
+def _digest(read: TableReader, part: str) -> tuple[int, int]:
     """How many rows a part has, and a sum over them that no order changes."""
     count = total = 0
     after: Key | None = None
-    while rows := side.rows(part, after, AT_ONCE):
+    while rows := _rows(read, part, after, AT_ONCE):
         after = key_of(part, rows[-1])
         count += len(rows)
         for row in rows:
@@ -237,99 +223,5 @@ def _digest(side: Side, part: str) -> tuple[int, int]:
     return count, total & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _database(store: SqliteStore | PostgresDatabase) -> Database | PostgresDatabase:
+def _database(store: SqliteStore | PostgresDatabase) -> Tables[TableReader]:
     return store._database if isinstance(store, SqliteStore) else store
-
-
-@contextmanager
-def _reading(database: Database | PostgresDatabase) -> Iterator[Side]:
-    """One state of a store, however long it takes to read it."""
-    one_state = database.reading if isinstance(database, Database) else database.one_state
-    with one_state() as read:
-        yield _side(read)
-
-
-def _side(read: Read | Transaction) -> Side:
-    if isinstance(read, Read):
-        return _SqliteSide(read)
-    from agentmem.stores.postgres.moving import PostgresSide
-
-    return PostgresSide(read)
-
-
-# ----------------------------------------------------------------------------
-# The file's side.
-
-
-class _SqliteSide(Side):
-    """`Side` over one state of a file."""
-
-    def __init__(self, read: Read) -> None:
-        super().__init__(read)
-        self._read = read
-
-    def seq(self) -> int:
-        return self._read.ledger.seq()
-
-    def _memories(self, after: int, limit: int) -> list[Row]:
-        found = self._read.ask(
-            "row", MEMORIES, ANY, "row > :after", order="row", limit=limit, after=after
-        )
-        keys = [row for (row,) in found]
-        at = COLUMN["text"]
-        blobs: dict[int, bytes] = dict(self._read.find(INDEXED, {"row": keys}))
-        return [
-            (*columns[:at], memory.text, *columns[at + 1 :], opened(row, blobs[row]))
-            for row, (columns, memory) in by_rows(self._read, keys).items()
-        ]
-
-    def _vectors(self, embedder: int, dimensions: int, after: int, limit: int) -> list[Row]:
-        rows = self._read.rows(
-            EMBEDDINGS,
-            "WHERE key > ? AND key < ? ORDER BY key LIMIT ?",
-            (vector_key(embedder, after), vector_key(embedder + 1, 0), limit),
-        )
-        first = vector_key(embedder, 0)
-        return [
-            (key - first, shorten(_read_vector(opened(key, data), dimensions)))
-            for key, data in rows
-        ]
-
-    def fill(self, part: str, rows: Sequence[Row], seq: int) -> None:
-        """Add rows of a part as they are."""
-        write = self._read
-        if not isinstance(write, Write):
-            raise TypeError("a state that is read cannot be filled")
-        if part == "settings":
-            for name, value in rows:
-                set_value(write, name, value)
-            write.ledger.give_out(CHANGES.name, seq - write.ledger.tally(MEMORIES.name)[2])
-            return
-        if part == "embeddings":
-            for name, version, dimensions, row, data in rows:
-                space = EmbedderId(name=name, version=version, dimensions=dimensions)
-                store_vectors(write, space, [(row, _read_vector(data, dimensions))])
-            return
-        if part == "memories":
-            rows = self._put_away(write, rows)
-        write.ledger.give_out(part, max(row[0] for row in rows))
-        write.insert(KEPT[part], written(part, rows))
-
-    def _put_away(self, write: Write, rows: Sequence[Row]) -> list[Row]:
-        at = COLUMN["text"]
-        stored: list[Row] = []
-        for *columns, blob in rows:
-            row = columns[0]
-            if columns[at] and COLD_AT in json.loads(columns[COLUMN["metadata"]]):
-                write.insert(COLD, [pack_text(row, columns[at])])
-                columns[at] = ""
-            write.insert(INDEXED, [(row, seal(row, blob))])
-            stored.append(tuple(columns))
-        return stored
-
-
-def _read_vector(stored: bytes, dimensions: int) -> bytes:
-    matrix = read_vectors([stored], dimensions)
-    if matrix is None:
-        raise corrupt("a vector has the wrong size")
-    return matrix.tobytes()

@@ -24,12 +24,10 @@ from agentmem.stores.tables import (
     MEMORIES,
     SOURCES,
     Match,
-    Reads,
     Row,
     TableReader,
     Tables,
     TableWriter,
-    Writes,
 )
 from agentmem.stores.values import (
     ALWAYS_AFTER,
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 R = TypeVar("R", bound=TableReader)
-W = TypeVar("W", bound=TableWriter)
 _LAST_SYNC = "last_sync"
 _MOST_PROBLEMS = 10_000
 
@@ -103,12 +100,11 @@ def updated_in(rows: Collection[int], lines: Iterable[Row]) -> set[int]:
     }
 
 
-class BaseFeed(ABC, Generic[R, W]):
+class BaseFeed(ABC):
     """What indexes are built from and kept up with."""
 
-    def __init__(self, tables: Tables[R, W], reads: Reads[R]) -> None:
+    def __init__(self, tables: Tables[TableReader]) -> None:
         self._tables = tables
-        self._reads = reads
 
     @abstractmethod
     def seq(self) -> int:
@@ -156,7 +152,7 @@ class BaseFeed(ABC, Generic[R, W]):
 
     def texts(self, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of these rows, whoever owns them: for embedding, never for showing."""
-        found = self._tables.read(lambda read: self._reads.by_rows(read, rows, last=True))
+        found = self._tables.read(lambda read: read.by_rows(rows, last=True))
         return {row: one.memory for row, one in found.items()}
 
     def taken(self, ids: Collection[str], /) -> set[str]:
@@ -185,18 +181,12 @@ class BaseFeed(ABC, Generic[R, W]):
         given = pack_vectors(embedder, vectors)
         packed = {int(row): vector for row, vector in zip(rows, given, strict=True)}
 
-        def apply(write: W) -> int:
-            new = self._add_vectors(write, embedder, packed, seq)
+        def apply(write: TableWriter) -> int:
+            new = write.add_vectors(embedder, packed, seq=seq)
             write.log("vectors", new)
             return len(new)
 
         return self._tables.write(apply)
-
-    @abstractmethod
-    def _add_vectors(
-        self, write: W, embedder: EmbedderId, packed: Mapping[int, bytes], seq: int | None
-    ) -> Collection[int]:
-        """The rows that were there, not updated since `seq`, and had no such vector."""
 
     def embedders(self) -> tuple[EmbedderId, ...]:
         """The embedders whose vectors are kept, oldest first."""
@@ -217,7 +207,7 @@ class BaseFeed(ABC, Generic[R, W]):
         """
         require_file_name(file.name)
 
-        def apply(write: W) -> bool:
+        def apply(write: TableWriter) -> bool:
             if file.seq < int(get_value(write, "erased_seq") or 0):
                 return False
             known = {"sha256": file.sha256, "embedder": file.embedder, "seq": file.seq}
@@ -227,15 +217,11 @@ class BaseFeed(ABC, Generic[R, W]):
         return self._tables.write(apply)
 
 
-class BaseUpkeep(ABC, Generic[R, W]):
+class BaseUpkeep(ABC, Generic[R]):
     """Looking after the store as a whole."""
 
-    def __init__(
-        self, tables: Tables[R, W], reads: Reads[W], writes: Writes[W], *, location: str
-    ) -> None:
+    def __init__(self, tables: Tables[R], *, location: str) -> None:
         self._tables = tables
-        self._reads = reads
-        self._writes = writes
         self._location = location
 
     @abstractmethod
@@ -366,12 +352,10 @@ class BaseUpkeep(ABC, Generic[R, W]):
         """Remove for good what was deleted before a moment; gives how many rows went."""
         moment = to_microseconds(deleted_before, "deleted_before")
 
-        def apply(write: W) -> int:
-            found = self._reads.find_where(
-                write, "m.deleted_at < :moment", lock=True, moment=moment
-            )
+        def apply(write: TableWriter) -> int:
+            found = write.find_where("m.deleted_at < :moment", lock=True, moment=moment)
             if found:
-                erase_rows(self._reads, self._writes, write, found, at=deleted_before)
+                erase_rows(write, found, at=deleted_before)
             return len(found)
 
         gone = self._tables.write(apply)

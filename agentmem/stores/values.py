@@ -6,7 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -172,34 +172,6 @@ class IndexRows:
     term_offsets: NDArray[np.int64]
     terms: NDArray[np.uint64]
     frequencies: NDArray[np.uint16]
-
-    def __post_init__(self) -> None:
-        import numpy as np
-
-        for column in fields(self):
-            value = np.asarray(getattr(self, column.name))
-            if value.ndim != 1 or (value.size and value.dtype.kind not in "iu"):
-                raise InvalidInput(column.name, value, "is not a list of whole numbers")
-            object.__setattr__(self, column.name, value)
-        size = len(self.rows)
-        for name in INDEX_COLUMNS:
-            if len(getattr(self, name)) != size:
-                raise InvalidInput(name, len(getattr(self, name)), f"is not one value for {size}")
-        offsets = self.term_offsets
-        if (
-            len(offsets) != size + 1
-            or offsets[0] != 0
-            or offsets[-1] != len(self.terms)
-            or len(self.terms) != len(self.frequencies)
-            or (size and int((offsets[1:] - offsets[:-1]).min()) < 0)
-        ):
-            raise InvalidInput("term_offsets", offsets, "does not fit the terms")
-        if not size:
-            return
-        if int(self.rows.min()) < 1 or max(self.rows.max(), self.previous.max()) > ROW_LIMIT:
-            raise InvalidInput("rows", self.rows, f"is not within 1 to {ROW_LIMIT}")
-        if int(self.length.min()) < 0:
-            raise InvalidInput("length", self.length, "is negative")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -858,6 +830,8 @@ def to_index_rows(
         at = np.repeat(offsets[here] - np.cumsum(held) + held, held) + np.arange(held.sum())
         frequencies[at] = np.frombuffer(data, f"<u{width}")
     row_array = np.asarray(rows, dtype=np.int64)
+    if row_array.max(initial=0) > ROW_LIMIT:
+        raise InvalidInput("rows", int(row_array.max()), f"is not within 1 to {ROW_LIMIT}")
     if previous is None:
         linked = _previous(row_array, columns["strand"], columns["place"], columns["flags"])
     else:

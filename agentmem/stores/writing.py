@@ -1,17 +1,18 @@
-"""Changes of memories that every store makes alike, inside one transaction."""
+"""What every store refuses, and the changes it makes of memories, inside one transaction."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, Generic, TypeVar
+from datetime import UTC, datetime
+from typing import Any, Literal
 
-from agentmem.base.types import Memory, Scope, is_pinned, memory_to_fields, visible
+from agentmem.base.errors import ChangedMeanwhile, InvalidInput, InvalidScope
+from agentmem.base.filters import Selection
+from agentmem.base.types import Memory, Scope, is_forgotten, is_pinned, memory_to_fields, visible
 from agentmem.prompt.snapshot import TEXT_PREFIX, said_mention
 from agentmem.prompt.strip import Names, Quotes, texts_in
-from agentmem.stores.rules import Edge, refuse_cycles
 from agentmem.stores.side import mentioned, plain_data, set_value
 from agentmem.stores.tables import (
     ANY,
@@ -28,12 +29,10 @@ from agentmem.stores.tables import (
     SOURCES,
     STRANDS,
     Found,
-    Reads,
     Row,
     Table,
     TableReader,
     TableWriter,
-    Writes,
 )
 from agentmem.stores.values import (
     DERIVED,
@@ -42,15 +41,167 @@ from agentmem.stores.values import (
     Entry,
     Receipt,
     Source,
-    SourceReport,
     to_microseconds,
     write_json,
 )
 
-R = TypeVar("R", bound=TableReader)
-W = TypeVar("W", bound=TableWriter)
 AT_ONCE = 500
 """So many rows are asked for at once."""
+Edge = tuple[str, str]
+"""An older id and the newer one that stands for it."""
+Sameness = Literal["text", "words", "message", "record"]
+"""When two memories of one owner are the same: the same text of one kind; by one speaker; at one
+moment and place of one session; or the same text of one kind with the same record."""
+
+
+# ----------------------------------------------------------------------------
+# What every store refuses in the same words, whatever it is made of.
+
+
+def split_new(
+    entries: Sequence[Entry], known: Iterable[Memory], same: Sameness
+) -> tuple[list[Entry], tuple[str, ...]]:
+    """The entries that are the same as no current one of `known`, nor as each other; and
+    for each entry the id of the memory that it is."""
+
+    def key(memory: Memory) -> Hashable:
+        return memory.visibility, memory.scope, what_is_same(memory, same)
+
+    there = {key(memory): memory.id for memory in known if _is_current(memory)}
+    ids = tuple(there.setdefault(key(e.memory), e.memory.id) for e in entries)
+    fresh = [entry for entry, found in zip(entries, ids, strict=True) if found == entry.memory.id]
+    return fresh, ids
+
+
+def what_is_same(memory: Memory, same: Sameness) -> Hashable:
+    """What two memories have in common that are the same in this sense."""
+    found: tuple[Hashable, ...] = (memory.kind, memory.content_hash)
+    if same in ("words", "message"):
+        found += (memory.speaker,)
+    if same == "message":
+        found += (memory.session, memory.created_at.astimezone(UTC), memory.position)
+    if same == "record":
+        found += (json.dumps(memory.metadata.get("record"), sort_keys=True, default=repr),)
+    return found
+
+
+def _is_current(memory: Memory) -> bool:
+    gone = memory.deleted_at is not None or memory.superseded_by is not None
+    return not gone and not is_forgotten(memory)
+
+
+def supersession_edges(memory: Memory) -> list[Edge]:
+    """What `memory` itself says about who replaced whom."""
+    edges = []
+    if memory.supersedes not in (None, ERASED):
+        edges.append((str(memory.supersedes), memory.id))
+    if memory.superseded_by not in (None, ERASED):
+        edges.append((memory.id, str(memory.superseded_by)))
+    return edges
+
+
+def refuse_cycles(new: Sequence[Edge], newer_than: Callable[[str], Iterable[str]]) -> None:
+    """Refuse edges that would make a memory stand for itself (P38)."""
+    added: dict[str, list[str]] = {}
+    for old, newer in new:
+        added.setdefault(old, []).append(newer)
+    for old, newer in new:
+        seen: set[str] = set()
+        waiting = [newer]
+        while waiting:
+            current = waiting.pop()
+            if current == old:
+                raise InvalidInput(
+                    "supersedes",
+                    old,
+                    "would stand for itself, directly or through others",
+                    remedy="Supersede the newest memory of the chain.",
+                )
+            if current not in seen:
+                seen.add(current)
+                waiting += [*newer_than(current), *added.get(current, ())]
+
+
+def superseding(old: Memory, new: Memory, at: datetime) -> tuple[Memory, Memory]:
+    """Both memories after `new` took the place of `old` at the moment `at`."""
+    if old.superseded_by is not None:
+        raise InvalidInput(
+            "old_id",
+            old.id,
+            f"was superseded by {old.superseded_by!a} already",
+            remedy="Supersede that one instead.",
+        )
+    if new.supersedes not in (None, old.id):
+        raise InvalidInput(
+            "supersedes", new.supersedes, f"is not {old.id!a}", remedy="Leave it out."
+        )
+    ended = old.valid_to if old.valid_to is not None and old.valid_to <= at else at
+    return (
+        replace(old, superseded_by=new.id, valid_to=ended),
+        replace(new, supersedes=old.id),
+    )
+
+
+def current_again(old: Memory) -> Memory:
+    """`old` as if nothing had superseded it."""
+    if old.superseded_by is None:
+        raise InvalidInput("old_id", old.id, "is not superseded", remedy="Nothing to undo.")
+    return replace(old, superseded_by=None, valid_to=None)
+
+
+def updated(old: Memory, new: Memory, reader: Scope, *, was: Memory | None = None) -> Memory:
+    """`new` with what an update does not touch: usage, supersession and deletion are `old`'s.
+
+    `ChangedMeanwhile` when `new` was made of a memory that `was` something else.
+    """
+    if was is not None and _untouched(was, old) != was:
+        raise ChangedMeanwhile(old.id)
+    if not visible(new, reader):
+        raise InvalidScope(
+            "scope", new.scope, "would take the memory out of the reader's sight",
+            remedy="Add it as a new memory of that owner instead.",
+        )  # fmt: skip
+    return _untouched(old, new)
+
+
+def _untouched(old: Memory, new: Memory) -> Memory:
+    """`new` with those parts of `old` that an update leaves alone."""
+    return replace(
+        new,
+        usage=old.usage,
+        supersedes=old.supersedes,
+        superseded_by=old.superseded_by,
+        deleted_at=old.deleted_at,
+    )
+
+
+def wipes_owner(selection: Selection) -> bool:
+    """Whether erasing this selection means "all that is mine", beyond the memories themselves."""
+    return selection.is_everything and "private" in selection.visibilities
+
+
+def check_source_entries(source: Source, entries: Sequence[Entry]) -> None:
+    """Refuse chunks that do not belong to `source`."""
+    if not source.url:
+        raise InvalidInput("url", source.url, "is empty", remedy="Name the source.")
+    for entry in entries:
+        memory = entry.memory
+        if memory.source_url != source.url:
+            raise InvalidInput(
+                "source_url", memory.source_url, f"is not {source.url!a}",
+                remedy="All chunks of a source carry its url.",
+            )  # fmt: skip
+        if (memory.scope, memory.visibility) != (source.scope, source.visibility):
+            raise InvalidScope(
+                "scope", memory.scope, "is not the source's",
+                remedy="All chunks of a source belong to one owner.",
+            )  # fmt: skip
+        if memory.deleted_at is not None:
+            raise InvalidInput("deleted_at", memory.deleted_at, "is set on a new chunk")
+
+
+# ----------------------------------------------------------------------------
+# Changes.
 
 
 def refuse_circles(write: TableWriter, edges: Sequence[Edge]) -> None:
@@ -72,12 +223,12 @@ def keep_version(write: TableWriter, row: int, old: Memory, at: datetime) -> Non
     write.add(HISTORY, row=row, replaced_at=to_microseconds(at, "at"), data=data)
 
 
-def hide(writes: Writes[W], write: W, found: Sequence[Found], at: datetime | None) -> int:
+def hide(write: TableWriter, found: Sequence[Found], at: datetime | None) -> int:
     """Mark memories as deleted at `at`, or as there again (None)."""
     # Before anything is marked: a row that is hidden next has its follower close by.
-    moved = writes.followers(write, [one.place for one in found])
+    moved = write.followers([one.place for one in found])
     for one in found:
-        writes.rewrite(write, one, replace(one.memory, deleted_at=at), relink=False)
+        write.rewrite(one, replace(one.memory, deleted_at=at), relink=False)
     rows = [one.row for one in found]
     write.log("delete" if at is not None else "update", rows)
     write.log("update", moved - set(rows))
@@ -90,7 +241,7 @@ def hide(writes: Writes[W], write: W, found: Sequence[Found], at: datetime | Non
 # Sources.
 
 
-_CHUNKS = """m.owner = :owner AND m.deleted_at IS NULL AND m.strand IN (
+CHUNKS = """m.owner = :owner AND m.deleted_at IS NULL AND m.strand IN (
     SELECT s.strand FROM strands AS s WHERE [s] AND s.url = :url AND s.owner = :owner)"""
 _NO_CHUNK = """NOT EXISTS (SELECT 1 FROM strands AS s
     JOIN memories AS m ON m.owner = s.owner AND m.strand = s.strand
@@ -104,44 +255,12 @@ def forget_empty_sources(write: TableWriter, found: Collection[Found]) -> None:
             write.remove(SOURCES, {"owner": owner, "url": url}, _NO_CHUNK, of_url=url)
 
 
-def has_source(read: TableReader, source: Source) -> bool:
-    """Whether the owner's page with this url has this very content."""
-    owner = read.find_owner((source.visibility, source.scope))
-    if owner is None:
-        return False
-    known = read.find(SOURCES, {"owner": owner, "url": source.url})
-    return bool(known) and known[0][4] == source.content_hash
-
-
-def replace_source(
-    reads: Reads[W],
-    writes: Writes[W],
-    write: W,
-    source: Source,
-    entries: Sequence[Entry],
-    *,
-    at: datetime,
-) -> SourceReport:
-    """Make `entries` the only chunks of a source; nothing when its content is the same (P6)."""
-    owner = write.owner_number((source.visibility, source.scope))
-    write.hold(f"source {owner} {source.url}")  # who says the same at once finds it said
-    known = write.find(SOURCES, {"owner": owner, "url": source.url})
-    if known and known[0][4] == source.content_hash:
-        return SourceReport(unchanged=True, added=0, removed=0)
-    old = reads.find_where(write, _CHUNKS, lock=True, owner=owner, url=source.url)
-    if old:
-        hide(writes, write, old, at)
-    writes.add(write, entries)
-    write.put(SOURCES, **_source_values(write, replace(source, synced_at=at)))
-    return SourceReport(unchanged=False, added=len(entries), removed=len(old))
-
-
 def note_source(write: TableWriter, source: Source) -> None:
     """Keep the hash of a source whose chunks came some other way, unless it has one."""
-    write.add(SOURCES, **_source_values(write, source))
+    write.add(SOURCES, **source_values(write, source))
 
 
-def _source_values(write: TableWriter, source: Source) -> dict[str, Any]:
+def source_values(write: TableWriter, source: Source) -> dict[str, Any]:
     synced = source.synced_at
     return {
         "owner": write.owner_number((source.visibility, source.scope)),
@@ -160,17 +279,16 @@ def _source_values(write: TableWriter, source: Source) -> dict[str, Any]:
 # was promoted to.
 
 
-class _Origins(Generic[R]):
+class _Origins:
     """How memories, by row, came from each other, in one transaction."""
 
-    def __init__(self, reads: Reads[R], read: R, found: Sequence[Found]) -> None:
-        self._reads = reads
+    def __init__(self, read: TableReader, found: Sequence[Found]) -> None:
         self._read = read
         self.found = {one.row: one for one in found}
 
     def memory(self, row: int) -> Memory | None:
         if row not in self.found:
-            self.found |= self._reads.by_rows(self._read, [row])
+            self.found |= self._read.by_rows([row])
         kept = self.found.get(row)
         return None if kept is None else kept.memory
 
@@ -180,7 +298,7 @@ class _Origins(Generic[R]):
         if not named or not isinstance(named, list | tuple):
             return []
         ids = set(map(str, named))
-        found = self._reads.find_where(self._read, "m.superseded_by = :id", id=survivor.id)
+        found = self._read.find_where("m.superseded_by = :id", id=survivor.id)
         self.found |= {one.row: one for one in found if one.row not in self.found}
         return [one.row for one in found if one.memory.id in ids and one.memory.valid_to is None]
 
@@ -203,9 +321,9 @@ class _Origins(Generic[R]):
         return self._read.ask(f"{wanted}, relation", LINKS, match)
 
 
-def with_derived(reads: Reads[R], read: R, found: Sequence[Found], reader: Scope) -> list[Found]:
+def with_derived(read: TableReader, found: Sequence[Found], reader: Scope) -> list[Found]:
     """`found`, and after it what goes with it, as far as the reader sees it; pinned ones stay."""
-    origins = _Origins(reads, read, found)
+    origins = _Origins(read, found)
     more: list[int] = []
     waiting = [one.row for one in found]
     gone = set(waiting)
@@ -237,9 +355,7 @@ _NOTHING_LEFT = " AND ".join(
 
 
 def erase_rows(
-    reads: Reads[W],
-    writes: Writes[W],
-    write: W,
+    write: TableWriter,
     found: Sequence[Found],
     *,
     at: datetime,
@@ -253,10 +369,10 @@ def erase_rows(
     """
     named = len(found)
     if reader is not None:
-        found = with_derived(reads, write, found, reader)
+        found = with_derived(write, found, reader)
     rows = [one.row for one in found]
     ids = [one.memory.id for one in found]
-    moved = writes.followers(write, [one.place for one in found])
+    moved = write.followers([one.place for one in found])
     owners = {one.owner for one in found}
     quotes = Quotes(_texts(write, found))
     versions = write.remove(HISTORY, {"row": rows})
@@ -264,8 +380,8 @@ def erase_rows(
         write.remove(LINKS, {column: rows})
     for column in ("row", "other"):
         write.remove(JOURNAL_ITEMS, {column: rows})
-    vectors = writes.remove_rows(write, found)
-    _forget_references(reads, writes, write, ids)
+    vectors = write.remove_memories(found)
+    _forget_references(write, ids)
     own = set() if all_of is None else _private_owners(write, all_of)
     owners |= own
     runs = [entry for (entry,) in write.ask("entry", JOURNAL, {"owner": own})] if own else []
@@ -280,7 +396,7 @@ def erase_rows(
     strands = {one.strand for one in found if one.strand is not None}
     write.remove(STRANDS, {"strand": strands}, _NO_ROWS)
     write.remove(OWNERS, {"owner": owners}, _NOTHING_LEFT)
-    writes.after_erasing(write, owners)
+    write.after_erasing(owners)
     files = tuple(row[1] for row in write.find(INDEX_FILES))
     write.remove(INDEX_FILES, ANY)
     write.log("erase", rows)
@@ -368,17 +484,17 @@ def _value(written: Any) -> Any:
         return written
 
 
-def _forget_references(reads: Reads[W], writes: Writes[W], write: W, ids: Sequence[str]) -> None:
+def _forget_references(write: TableWriter, ids: Sequence[str]) -> None:
     """Put a constant where other memories name an erased one."""
     gone = set(ids)
     for start in range(0, len(ids), AT_ONCE):
         part = list(ids[start : start + AT_ONCE])
         condition = "m.supersedes IN :ids OR m.superseded_by IN :ids"
-        for one in reads.find_where(write, condition, lock=True, ids=part):
+        for one in write.find_where(condition, lock=True, ids=part):
             changes: dict[str, Any] = {
                 name: ERASED for name in _REFERENCES if getattr(one.memory, name) in gone
             }
-            writes.rewrite(write, one, replace(one.memory, **changes))
+            write.rewrite(one, replace(one.memory, **changes))
             write.log("update", [one.row])
     naming = " OR ".join(f"""t.data LIKE '%"{name}":"%'""" for name in _REFERENCES)
     for row in write.find(HISTORY, ANY, naming):

@@ -25,7 +25,7 @@ from agentmem.search.retriever import Request
 from agentmem.stores.base import Store
 from agentmem.stores.postgres.schema import TABLES
 from agentmem.stores.postgres.store import PostgresStore
-from agentmem.stores.postgres.tables import Transaction
+from agentmem.stores.postgres.transaction import Transaction
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.transfer import copy_store
 from agentmem.stores.values import Artifact, Entry, SnapshotRecord

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 import pytest
 
 import agentmem
 from agentmem.base.guards import Early
-from agentmem.testing import HashEmbedder
 
 
 def test_calls_are_made_in_order_once_everything_is_loaded() -> None:
@@ -71,16 +69,3 @@ def test_closing_at_once_loses_no_page(tmp_path: object) -> None:
 def test_what_is_no_page_is_refused_even_as_the_first() -> None:
     with agentmem.open(":memory:", embedder=None) as memory:
         assert not memory.sources.enqueue_page(7, "https://x.example/a")  # type: ignore[arg-type]
-
-
-def test_flush_does_what_an_earlier_process_left_before_it_says_that_all_is_done(
-    tmp_path: Path,
-) -> None:
-    page = {"content": "The harbour opens at six.", "url": "https://x.example/a", "title": ""}
-    with agentmem.open(tmp_path / "memory.db", embedder=HashEmbedder()) as memory:
-        memory.store.jobs.enqueue("index page", page, at=memory.clock.now())
-    with agentmem.open(tmp_path / "memory.db", embedder=HashEmbedder()) as memory:
-        assert memory.flush()
-        assert [hit.memory.text for hit in memory.search("harbour")] == [
-            "The harbour opens at six."
-        ]

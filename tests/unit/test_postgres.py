@@ -35,7 +35,8 @@ from agentmem.stores.journal import Revision
 from agentmem.stores.postgres import connection
 from agentmem.stores.postgres.schema import MIGRATIONS, ROLE, TABLES
 from agentmem.stores.postgres.store import PostgresStore, split_dsn
-from agentmem.stores.postgres.tables import Transaction, digest
+from agentmem.stores.postgres.tables import digest
+from agentmem.stores.postgres.transaction import Transaction
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Artifact, Link, SnapshotRecord, name_id
 from agentmem.testing import HashEmbedder

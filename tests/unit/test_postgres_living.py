@@ -201,7 +201,7 @@ def test_of_judging_and_taking_back_at_once_the_second_waits_for_the_first(
         "undoing": take_back,
     }
     # The last thing that each does before its transaction ends.
-    last = "_keep_items" if first == "judging" else "_unset_mark"
+    last = "_forget_old" if first == "judging" else "_unset_mark"
     real = getattr(journal, last)
     there, go_on = threading.Event(), threading.Event()
 

@@ -562,7 +562,7 @@ def test_an_index_file_made_before_an_erasure_is_not_kept(store: Store) -> None:
 def test_a_log_that_was_cut_tells_indexes_to_begin_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agentmem.stores.sqlite import connection as transactions
+    from agentmem.stores.sqlite import transaction as transactions
 
     monkeypatch.setattr(transactions, "KEPT_CHANGES", 10)
     with SqliteStore(tmp_path / "store.db") as store:

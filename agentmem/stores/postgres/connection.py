@@ -13,7 +13,7 @@ import selectors
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -44,7 +44,8 @@ from agentmem.stores.postgres.schema import (
     granted,
     guarded,
 )
-from agentmem.stores.postgres.tables import READ, WRITE, Numbers, Transaction, escaped, plain
+from agentmem.stores.postgres.tables import escaped, plain
+from agentmem.stores.postgres.transaction import READ, WRITE, Halves, Numbers, Transaction
 
 try:
     import psycopg
@@ -64,7 +65,7 @@ PREPARED_AFTER = 3
 MOST_TRIES = 8
 """A transaction that lost against another one is tried so often."""
 MOST_NUMBERS = 100_000
-"""The numbers of so many owners and of so many strands are remembered."""
+"""The numbers of so many owners and strands are remembered."""
 _RETRIED = (
     pg.SerializationFailure, pg.DeadlockDetected, pg.ForeignKeyViolation, pg.UniqueViolation,
 )  # fmt: skip
@@ -80,13 +81,6 @@ class _Loader(TextLoader):
 
 class _BinaryLoader(_Loader):
     format = psycopg.pq.Format.BINARY
-
-
-class Halves:
-    """A column of vectors in half precision, each as `<f2` or None."""
-
-    def __init__(self, vectors: Sequence[bytes | None]) -> None:
-        self.vectors = vectors
 
 
 def _halves_dumper(info: TypeInfo) -> type[Dumper]:
@@ -238,7 +232,7 @@ class PostgresDatabase:
         self._replica: _Ready | None = None
         self._written: str | None = None
         """Where the log stood after the last write of this object, with a replica only."""
-        self._numbers: dict[str, Numbers] = {}
+        self._numbers: Numbers = {}
         self.closed = False
 
     # -- transactions -----------------------------------------------------------------
@@ -260,8 +254,8 @@ class PostgresDatabase:
         return there or os.urandom(32).hex()
 
     @contextmanager
-    def one_state(self) -> Iterator[Transaction]:
-        """A transaction that reads, for as long as it takes; nothing is tried again."""
+    def reading(self) -> Iterator[Transaction]:
+        """One state of the database, for as long as it takes; nothing is tried again."""
         ready = self.ready()
         with as_our_errors(self.where), ready.pool.connection() as connection:
             transaction = Transaction(connection, self.tenant, self._known(), ready.beginning(READ))
@@ -271,7 +265,7 @@ class PostgresDatabase:
     def _tried(self, call: Callable[[Transaction], T], *, read: bool) -> T:
         deadline = time.monotonic() + self.busy_seconds
         for attempt in range(MOST_TRIES):
-            ready = self._reading() if read else self.ready()
+            ready = self._reads_from() if read else self.ready()
             begin = ready.beginning(READ if read else WRITE)
             try:
                 with as_our_errors(self.where, but=_RETRIED), ready.pool.connection() as connection:
@@ -298,11 +292,10 @@ class PostgresDatabase:
         ) from last
 
     def _known(self) -> Numbers:
-        """The numbers of owners and strands of this tenant that were seen so far; not too many."""
-        known = self._numbers.get(self.tenant)
-        if known is None or max(map(len, known.values())) > MOST_NUMBERS:
-            known = self._numbers[self.tenant] = {"owners": {}, "strands": {}}
-        return known
+        """The numbers of owners and strands that were seen so far; not too many."""
+        if len(self._numbers) > MOST_NUMBERS:
+            self._numbers = {}
+        return self._numbers
 
     def _first_taken(self, added: Mapping[bytes, str]) -> str | None:
         """The first of these ids that is there; none if it went away meanwhile."""
@@ -333,7 +326,7 @@ class PostgresDatabase:
         """Whether the server's pgvector goes on looking when a filter left too few."""
         return self.ready().iterative
 
-    def _reading(self) -> _Ready:
+    def _reads_from(self) -> _Ready:
         primary = self.ready()
         if self._read_dsn is None:
             return primary

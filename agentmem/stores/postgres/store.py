@@ -11,16 +11,12 @@ from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope
 from agentmem.stores.base import BaseStore
-from agentmem.stores.postgres import reading, writing
 from agentmem.stores.postgres.connection import PostgresDatabase
-from agentmem.stores.postgres.feed import PostgresFeed
-from agentmem.stores.postgres.reading import select
-from agentmem.stores.postgres.tables import Transaction
-from agentmem.stores.postgres.upkeep import PostgresUpkeep
-from agentmem.stores.rules import Sameness
+from agentmem.stores.postgres.transaction import Transaction
+from agentmem.stores.postgres.upkeep import PostgresFeed, PostgresUpkeep
 from agentmem.stores.tables import OWNERS
 from agentmem.stores.values import Durability, Entry, Receipt, Source, check_entries
-from agentmem.stores.writing import AT_ONCE, note_source
+from agentmem.stores.writing import AT_ONCE, Sameness, note_source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,7 +53,7 @@ def migrate_dsn(dsn: str) -> tuple[int, int]:
         database.close()
 
 
-class PostgresStore(BaseStore[Transaction, Transaction]):
+class PostgresStore(BaseStore):
     """A `Store` in a database, of one tenant.
 
     Nothing is connected before the first call; tables that are missing are made then.
@@ -94,11 +90,8 @@ class PostgresStore(BaseStore[Transaction, Transaction]):
             durable=durability == "full",
         )
         self._wire(self.database)
-        self.feed = PostgresFeed(self.database, reading)
+        self.feed = PostgresFeed(self.database)
         self.upkeep = PostgresUpkeep(self.database)
-
-    _reading = _holding = reading
-    _writing = writing
 
     # Writing
 
@@ -113,7 +106,7 @@ class PostgresStore(BaseStore[Transaction, Transaction]):
         if (
             batch
             and alone
-            and self.database.write(lambda t: writing.put(t, batch, unsaid=True)) is not None
+            and self.database.write(lambda t: t.put_memories(batch, unsaid=True)) is not None
         ):
             return tuple(entry.memory.id for entry in batch)
         return super().put_new(batch, same=same)
@@ -133,11 +126,11 @@ class PostgresStore(BaseStore[Transaction, Transaction]):
                 kept.append(batch)
                 yield batch
 
-        def apply(transaction: Transaction) -> int:
-            added = sum(len(writing.add(transaction, b, graph=False)) for b in given())
+        def apply(write: Transaction) -> int:
+            added = sum(len(write.add_memories(batch, graph=False)) for batch in given())
             for source in noted:
-                note_source(transaction, source)
-            writing.make_graphs(transaction)
+                note_source(write, source)
+            write.make_graphs()
             return added
 
         return self.database.write(apply)
@@ -154,7 +147,7 @@ class PostgresStore(BaseStore[Transaction, Transaction]):
         left out if it was deleted or erased by then.
         """
         first = self.database.read(
-            lambda t: select(t, selection, limit=AT_ONCE + 1, last=True)
+            lambda t: t.select(selection, limit=AT_ONCE + 1, last=True)
         )  # mostly all there is
         if len(first) <= AT_ONCE:
             yield from (one.memory for one in first)

@@ -1,14 +1,11 @@
-"""Reading and writing rows so that the ledger always agrees with them."""
+"""What SQLite is asked and what it says: how damage is noticed, and its errors as ours."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from agentmem.base.errors import (
@@ -21,27 +18,8 @@ from agentmem.base.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from agentmem.base.filters import ALL_VISIBILITIES
-from agentmem.base.types import FORGOTTEN_AT, Scope
-from agentmem.stores.sqlite.schema import CHANGES, EMBEDDER_SHIFT, EMBEDDINGS, INSERT, select_sql
-from agentmem.stores.tables import (
-    MEMORIES,
-    OWNERS,
-    Lock,
-    Match,
-    Owner,
-    Row,
-    RowQuery,
-    SeenBy,
-    Table,
-    TableReader,
-    TableWriter,
-    corrupt,
-    owner_of,
-    runs,
-    scope_values,
-)
-from agentmem.stores.values import Operation
+from agentmem.stores.sqlite.schema import CHANGES, EMBEDDER_SHIFT, EMBEDDINGS
+from agentmem.stores.tables import MEMORIES, Row, Table, corrupt
 
 # ----------------------------------------------------------------------------
 # How damage is noticed: a checksum in every row, and the sum of them in one place.
@@ -215,9 +193,6 @@ class Ledger:
             )
 
 
-KEPT_CHANGES = 100_000
-
-
 class Cursor(Protocol):
     """What a statement gives."""
 
@@ -234,281 +209,8 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
-class Read(TableReader):
-    """One state of the store, to be read."""
-
-    def __init__(self, connection: Connection, ledger: str) -> None:
-        self.connection = connection
-        self._written_ledger = ledger
-
-    @cached_property
-    def ledger(self) -> Ledger:
-        """The tallies of this state; read when they are first asked for."""
-        return Ledger(self._written_ledger)
-
-    def rows(self, table: Table, condition: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """The rows that meet `condition`, each tested against its checksum, without it."""
-        found = self.connection.execute(select_sql(table, condition), parameters).fetchall()
-        return [checked(table, row) for row in found]
-
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        return self.connection.execute(sql, parameters).fetchall()
-
-    # `TableReader`
-
-    blob = "BLOB"
-    age = "t.embedder"
-    current: Mapping[str, str] = MappingProxyType(
-        {
-            "deleted": "m.deleted_at IS NULL",
-            "superseded": "m.superseded_by IS NULL",
-            # Looked for in the text first: nearly all metadata need not be read as JSON.
-            "forgotten": f"(NOT instr(m.metadata, '\"{FORGOTTEN_AT}\"') "
-            f"OR json_type(m.metadata, '$.{FORGOTTEN_AT}') IS NULL)",
-        }
-    )
-    in_metadata = "instr(m.metadata, :{})"
-    most_values = 20_000
-    mentions = "instr(t.mentions, :written)"
-
-    def _find(self, table: Table, asked: RowQuery, lock: Lock, last: bool, /) -> list[Row]:
-        """Tested rows; who writes has the whole file locked."""
-        return self.rows(table, *self.sql_of(asked))
-
-    def _ask(self, columns: str, table: Table, asked: RowQuery, /) -> list[Row]:
-        told, given = self.sql_of(asked)
-        return self.execute(f"SELECT {columns} FROM {table.name} AS t {told}", given)  # noqa: S608 # our own names
-
-    def sql_of(self, asked: RowQuery) -> tuple[str, list[Any]]:
-        """A condition as SQLite reads it, and what it asks for."""
-        given = asked.given
-        parameters: list[Any] = []
-
-        def mark(found: re.Match[str]) -> str:
-            value = given[found[2]]
-            if not found[1]:
-                parameters.append(value)
-                return "?"
-            ones = value
-            if isinstance(value, Scope | SeenBy):
-                ones = self.visible_owners(*([value] if isinstance(value, Scope) else value))
-            if not isinstance(next(iter(ones), 0), str):
-                parameters.append(integers(ones))
-                return "IN (SELECT value FROM json_each(?))"
-            # Bound one by one: SQLite ends a text from JSON at its first NUL.
-            parameters.extend(ones)
-            return f"IN ({', '.join('?' * len(ones))})"
-
-        told = _NAMED.sub(mark, _OF_STORE.sub("true", asked.told))
-        return f"{'WHERE' if told else ''} {told} {asked.rest}", parameters
-
-    def owners(self, numbers: Collection[int], /) -> Mapping[int, Owner]:
-        """Whom these numbers stand for."""
-        found = {row[0]: owner_of(row) for row in self.find(OWNERS, {"owner": set(numbers)})}
-        if len(found) != len(set(numbers)):
-            raise corrupt("an owner that a row belongs to is missing")
-        return found
-
-    def visible_owners(
-        self, scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES
-    ) -> list[int]:
-        """The owners whose memories a reader may see: `base.types.visible`, in SQL (P24)."""
-        found = self.rows(OWNERS, _VISIBLE, scope_values(scope))
-        return sorted(row[0] for row in found if row[1] in visibilities)
-
-    def find_owner(self, owner: Owner, /) -> int | None:
-        """The number of this owner, if it has one."""
-        visibility, scope = owner
-        values = (visibility, *scope_values(scope))
-        found = self.find(OWNERS, dict(zip(OWNERS.unique, values, strict=True)))
-        return found[0][0] if found else None
-
-
-_NAMED = re.compile(r"(\bIN )?:(\w+)")  # "row IN :rows AND place > :after"
-_OF_STORE = re.compile(r"\[\w+\]")  # "[m] AND m.row = first"
-_VISIBLE = """
-    WHERE visibility = 'system'
-    OR (visibility = 'private' AND user_id IS ?1
-        AND (?2 IS NULL OR project_id IS NULL OR project_id = ?2)
-        AND (?3 IS NULL OR agent_id IS NULL OR agent_id = ?3)
-        AND (?4 IS NULL OR run_id IS NULL OR run_id = ?4))
-    OR (visibility = 'project' AND project_id IS ?2
-        AND (?3 IS NULL OR agent_id IS NULL OR agent_id = ?3)
-        AND (?4 IS NULL OR run_id IS NULL OR run_id = ?4))
-"""
-
-
-def integers(numbers: Iterable[int]) -> str:
-    """Numbers as `json_each` reads them."""
-    return f"[{','.join([str(int(number)) for number in numbers])}]"
-
-
-Numbers = dict[str, tuple[list[int], dict[Row, int]]]
-"""The tally of a table and the keys of its rows that are known, as long as that is its tally."""
-
-
-class Write(Read, TableWriter):
-    """A transaction that keeps the ledger in step with what it writes.
-
-    One that changed nothing ends without a trace, unless it `must_commit`.
-    """
-
-    must_commit = False
-
-    def __init__(
-        self,
-        connection: Connection,
-        ledger: str,
-        *,
-        parsed: Ledger | None = None,
-        numbers: Numbers | None = None,
-    ) -> None:
-        super().__init__(connection, ledger)
-        if parsed is not None:
-            self.ledger = parsed
-        self._numbers: Numbers = {} if numbers is None else numbers
-
-    def number(self, table: Table, values: Row) -> tuple[int, bool]:
-        """The key of the row with these values, and whether it is a new one."""
-        tally = self.ledger.tally(table.name)
-        then, known = self._numbers.get(table.name, ([], {}))
-        if then != tally or len(known) > 10_000:
-            known = {}
-        is_new = False
-        if values not in known:
-            named = dict(zip(table.columns[1:], values, strict=True))
-            found = self.find(table, named)
-            is_new = not found
-            known[values] = found[0][0] if found else self._add(table, named)
-        self._numbers[table.name] = (list(self.ledger.tally(table.name)), known)
-        return known[values], is_new
-
-    def take(self, table: Table, count: int = 1) -> range:
-        """Keys for new rows."""
-        return self.ledger.take(table.name, count)
-
-    def insert(self, table: Table, rows: Sequence[Row], *, tally: str = "") -> None:
-        """Add rows, given without checksums (or sealed, for packed tables)."""
-        if table.packed:
-            sums = [row_checksum(table, row) for row in rows]
-        else:
-            sums = [checksum(table, row) for row in rows]
-            rows = [(*row, total) for row, total in zip(rows, sums, strict=True)]
-        if len(rows) == 1:
-            self.connection.execute(INSERT[table.name], rows[0])
-        else:
-            self.connection.executemany(INSERT[table.name], rows)
-        self.ledger.add(tally or table.name, sums)
-
-    def change(self, table: Table, row: Row, /, **values: Any) -> Row:
-        """Write `values` over those of `row` (as read, without checksum); gives the new row."""
-        names = [name for name in values if row[table.columns.index(name)] != values[name]]
-        if not names:
-            return row
-        new = tuple(values.get(name, old) for name, old in zip(table.columns, row, strict=True))
-        sums = [] if table.packed else [checksum(table, new)]
-        sets = ", ".join(f"{name} = ?" for name in (*names, *(["checksum"] if sums else [])))
-        self.connection.execute(
-            f"UPDATE {table.name} SET {sets} WHERE {table.key} = ?",  # noqa: S608 # our own names
-            (*(values[name] for name in names), *sums, row[0]),
-        )
-        before = row_checksum(table, row) if table.packed else checksum(table, row)
-        after = row_checksum(table, new) if table.packed else sums[0]
-        self.ledger.remove(table.name, [before])
-        self.ledger.add(table.name, [after])
-        return new
-
-    def delete(self, table: Table, keys: Sequence[int], *, tally: str = "") -> list[Row]:
-        """Remove the rows with these keys; gives what they were, tested."""
-        if not keys:
-            return []
-        these = f"WHERE {table.key} IN (SELECT value FROM json_each(?))"  # noqa: S608 # our own names
-        listed = (integers(keys),)
-        found = self.execute(select_sql(table, these), listed)
-        gone = [checked(table, row) for row in found]
-        if gone:
-            self.ledger.remove(tally or table.name, [row_checksum(table, row) for row in found])
-            self.execute(f"DELETE FROM {table.name} {these}", listed)  # noqa: S608 # our own names
-        return gone
-
-    def log(self, operation: Operation, rows: Collection[int], /) -> None:
-        """Tell indexes that old `rows` changed; neighbouring rows make one line.
-
-        New rows need no line: the ledger's sequence counts rows and lines together.
-        """
-        lines = runs(rows)
-        if not lines:
-            return
-        numbers = self.take(CHANGES, len(lines))
-        rows_before = self.ledger.tally(MEMORIES.name)[2]
-        self.insert(
-            CHANGES,
-            [
-                (rows_before + number, number, operation, first, last)
-                for number, (first, last) in zip(numbers, lines, strict=True)
-            ],
-        )
-        if numbers[-1] // 4096 != (numbers[0] - 1) // 4096:
-            self._forget_old_changes(numbers[-1] - KEPT_CHANGES)
-
-    def _forget_old_changes(self, last: int) -> None:
-        old = self.execute("SELECT seq FROM changes WHERE number <= ?", (last,))
-        self.delete(CHANGES, [seq for (seq,) in old])
-
-    def seq(self) -> int:
-        """The number of the last change, those of this transaction included."""
-        return self.ledger.seq()
-
-    def changed(self) -> bool:
-        """Whether there is anything to commit."""
-        return self.must_commit or self.ledger.is_changed
-
-    # `TableWriter`
-
-    def add(self, table: Table, /, **values: Any) -> int | None:
-        """The key of a new row; None when one with the same unique columns is there."""
-        same = {name: values[name] for name in table.unique}
-        if same and self.find(table, same, table.among):
-            return None
-        return self._add(table, values)
-
-    def _add(self, table: Table, values: Mapping[str, Any]) -> int:
-        (key,) = self.take(table)
-        self.insert(table, [(key, *(values[name] for name in table.columns[1:]))])
-        return key
-
-    def add_all(self, table: Table, rows: Sequence[Mapping[str, Any]], /) -> None:
-        """Add rows of a table in which nothing is unique."""
-        for values in rows:
-            self._add(table, values)
-
-    def put(self, table: Table, /, **values: Any) -> None:
-        """Add a row, or write over the one that has the same unique columns."""
-        found = self.find(table, {name: values[name] for name in table.unique})
-        if found:
-            self.change(table, found[0], **values)
-        else:
-            self._add(table, values)
-
-    def remove(self, table: Table, match: Match, where: str = "", /, **values: Any) -> int:
-        """Remove rows for good; gives how many there were."""
-        found = self.find(table, match, where, **values)
-        return len(self.delete(table, [row[0] for row in found]))
-
-    def hold(self, what: str, /) -> None:
-        """Nothing: who writes has the whole file locked."""
-
-    def owner_number(self, owner: Owner, /) -> int:
-        """The number of this owner, new if it has none yet."""
-        visibility, scope = owner
-        return self.number(OWNERS, (visibility, *scope_values(scope)))[0]
-
-    def finish(self) -> str:
-        """Write the ledger; gives it as it was written."""
-        self.ledger.step()
-        written = self.ledger.write()
-        self.connection.execute("UPDATE ledger SET data = ? WHERE one = 1", (written,))
-        return written
+def in_transaction(connection: Connection) -> bool:
+    return bool(getattr(connection, "in_transaction", False))
 
 
 def vectors_tally(embedder: int) -> str:

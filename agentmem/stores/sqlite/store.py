@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,14 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_path
-from agentmem.base.errors import (
-    FileUnreadable,
-    InvalidInput,
-    StoreBusy,
-    StoreCorrupt,
-    StoreError,
-)
-from agentmem.base.types import Memory, Scope
+from agentmem.base.errors import FileUnreadable, InvalidInput, StoreBusy, StoreCorrupt, StoreError
+from agentmem.base.types import Scope
 from agentmem.stores.base import BaseStore
 from agentmem.stores.open_files import (
     final_path,
@@ -31,8 +25,7 @@ from agentmem.stores.open_files import (
     sync_folder,
     written_to,
 )
-from agentmem.stores.sqlite import memories
-from agentmem.stores.sqlite.connection import Read, Write, typed
+from agentmem.stores.sqlite.connection import typed
 from agentmem.stores.sqlite.opening import (
     Connect,
     beside,
@@ -42,14 +35,16 @@ from agentmem.stores.sqlite.opening import (
     inspect,
     not_a_store,
     require_own_log,
+    size_of,
 )
 from agentmem.stores.sqlite.pool import Database, MemoryDatabase
 from agentmem.stores.sqlite.schema import MIGRATIONS, Step
+from agentmem.stores.sqlite.transaction import forget_read
 from agentmem.stores.sqlite.upkeep import (
     SqliteFeed,
     SqliteUpkeep,
-    check_small,
     clean_files,
+    problems,
     write_copy,
 )
 from agentmem.stores.tables import ANY, INDEX_FILES, OWNERS
@@ -68,7 +63,7 @@ T = TypeVar("T")
 _KEPT_READERS = 256
 
 
-class SqliteStore(BaseStore[Read, Write]):
+class SqliteStore(BaseStore):
     """A `Store` in one file.
 
     Nothing is created before the first write; until then every read finds
@@ -105,7 +100,7 @@ class SqliteStore(BaseStore[Read, Write]):
             prepare=partial(_prepare, checked_below_bytes),
         )
         self._wire(self._database)
-        self.feed = SqliteFeed(self._database, memories)
+        self.feed = SqliteFeed(self._database)
         self.upkeep = SqliteUpkeep(self._database)
         self._visible: dict[Scope, tuple[tuple[int, ...], list[int]]] = {}
 
@@ -113,8 +108,6 @@ class SqliteStore(BaseStore[Read, Write]):
     def folder(self) -> Path:
         """Where the file is, and where index files belong."""
         return self.path.parent
-
-    _reading = _holding = _writing = memories
 
     # Writing
 
@@ -127,7 +120,7 @@ class SqliteStore(BaseStore[Read, Write]):
             added = 0
             for batch in batches:
                 check_entries(batch)
-                added += len(memories.add(write, batch))
+                added += len(write.add_memories(batch))
             for source in sources:
                 note_source(write, source)
             return added
@@ -135,20 +128,12 @@ class SqliteStore(BaseStore[Read, Write]):
     def close(self) -> None:
         """Close the store; a second time does nothing."""
         super().close()
-        memories.forget_read()  # what was read is kept no longer than the store
+        forget_read()  # what was read is kept no longer than the store
 
     def _cleaned(self, receipt: Receipt) -> Receipt:
         return replace(receipt, complete=clean_files(self._database))
 
     # Reading
-
-    def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
-        """The memories of those rows the reader may see, deleted ones included."""
-        if len(rows) > memories.AT_ONCE:
-            return super().get_rows(scope, rows)
-        # One statement sees one state by itself, so nothing has to be begun.
-        found = memories.ask_rows(self._database.ask, [int(row) for row in rows], scope)
-        return {row: one.memory for row, one in found.items()}
 
     def visible_owners(self, scope: Scope, /) -> NDArray[np.int32]:
         """The owners whose rows the reader may see, as numbered in `IndexRows.owner`."""
@@ -159,14 +144,22 @@ class SqliteStore(BaseStore[Read, Write]):
         if kept is None or kept[0] != tally:
             if len(self._visible) >= _KEPT_READERS:
                 self._visible = {}
-            kept = tally, self._tables.read(lambda read: read.visible_owners(scope))
+            kept = tally, self._database.read(lambda read: read.visible_owners(scope))
             self._visible[scope] = kept
         return np.asarray(kept[1], dtype=np.int32)
 
 
 def _prepare(checked_below_bytes: int, database: Database) -> None:
-    """Look at a store that was just opened, and finish an erasure that was cut short."""
-    check_small(database, below_bytes=checked_below_bytes)
+    """Refuse a damaged store when it is opened, if it is small enough to look at all of it.
+
+    An erasure that was cut short is finished.
+    """
+    if 0 < size_of(database.path) <= checked_below_bytes:
+        with database.reading() as read:
+            for problem in problems(read):
+                raise StoreCorrupt(
+                    f"{database.path} is damaged: {problem}.", remedy="Restore a backup."
+                )
     if database.writable:
         clean_files(database, wait_seconds=0)
 

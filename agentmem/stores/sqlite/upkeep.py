@@ -6,7 +6,7 @@ import secrets
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -18,22 +18,17 @@ from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Scope
 from agentmem.stores.open_files import final_path, new_file, written_to
 from agentmem.stores.side import get_value, set_value
-from agentmem.stores.sqlite import memories
 from agentmem.stores.sqlite.connection import (
     SEAL,
     Connection,
     Ledger,
-    Read,
-    Write,
     checked,
-    integers,
     require_sealed,
     row_checksum,
     translated,
     vector_key,
     vectors_tally,
 )
-from agentmem.stores.sqlite.memories import ERASE_PENDING, INTEGERS, find_embedder, store_vectors
 from agentmem.stores.sqlite.opening import (
     beside,
     index_files,
@@ -51,6 +46,7 @@ from agentmem.stores.sqlite.schema import (
     TABLES,
     select_sql,
 )
+from agentmem.stores.sqlite.transaction import ERASE_PENDING, INTEGERS, Read, forget_read, integers
 from agentmem.stores.tables import (
     COLUMN,
     EMBEDDERS,
@@ -58,12 +54,11 @@ from agentmem.stores.tables import (
     MEMORIES,
     OWNERS,
     STRANDS,
-    Reads,
     Row,
     Table,
     corrupt,
 )
-from agentmem.stores.upkeep import BaseFeed, BaseUpkeep, tells_of, updated_in
+from agentmem.stores.upkeep import BaseFeed, BaseUpkeep, tells_of
 from agentmem.stores.values import (
     Change,
     Changes,
@@ -84,17 +79,6 @@ if TYPE_CHECKING:
 
 
 _ROW_MASK = (1 << EMBEDDER_SHIFT) - 1
-
-
-def check_small(database: Database, *, below_bytes: int) -> None:
-    """Refuse a damaged store when it is opened, if it is small enough to look at all of it."""
-    if not 0 < size_of(database.path) <= below_bytes:
-        return
-    with database.reading() as read:
-        for problem in problems(read):
-            raise StoreCorrupt(
-                f"{database.path} is damaged: {problem}.", remedy="Restore a backup."
-            )
 
 
 def problems(read: Read) -> Iterator[str]:
@@ -232,20 +216,16 @@ def _disagreements(read: Read) -> Iterator[str]:
     while term is not None:
         yield f"row {term[0]} has terms and is not there"
         term = next(terms, None)
-    yield from _stray_vectors(read, keys)
-
-
-def _readable(read: Read, table: Table) -> Iterator[Row]:
-    return (row for row in each_row(read, table) if not isinstance(row, Damaged))
-
-
-def _stray_vectors(read: Read, keys: set[int]) -> Iterator[str]:
     sizes = {row[0]: vector_sizes(row[3]) for row in _readable(read, EMBEDDERS)}
     for key, data in _readable(read, EMBEDDINGS):
         if key & _ROW_MASK not in keys:
             yield f"a vector belongs to row {key & _ROW_MASK}, which is not there"
         elif len(data) - SEAL not in sizes.get(key >> EMBEDDER_SHIFT, ()):
             yield f"the vector of row {key & _ROW_MASK} is not one of its embedder"
+
+
+def _readable(read: Read, table: Table) -> Iterator[Row]:
+    return (row for row in each_row(read, table) if not isinstance(row, Damaged))
 
 
 # ----------------------------------------------------------------------------
@@ -261,7 +241,7 @@ def clean_files(database: Database, *, wait_seconds: float | None = None) -> boo
     log from being emptied within `wait_seconds`; the note that this is to be
     done stays.
     """
-    memories.forget_read()
+    forget_read()
     wait_seconds = database.busy_seconds if wait_seconds is None else wait_seconds
     with database.reading() as read:
         pending = get_value(read, ERASE_PENDING) is not None
@@ -300,16 +280,16 @@ def empty_log(database: Database, *, wait_seconds: float) -> bool:
         time.sleep(0.01)
 
 
-class SqliteUpkeep(BaseUpkeep[Read, Write]):
+class SqliteUpkeep(BaseUpkeep[Read]):
     """`Upkeep` over the file."""
 
     def __init__(self, database: Database) -> None:
-        super().__init__(database, memories, memories, location=str(database.path))
+        super().__init__(database, location=str(database.path))
         self._database = database
 
     def _size(self, read: Read) -> dict[str, Any]:
         ((version,),) = read.execute("PRAGMA user_version")
-        return {"bytes": self._bytes(read), "seq": read.ledger.seq(), "schema_version": version}
+        return {"bytes": self._bytes(read), "seq": read.last_seq(), "schema_version": version}
 
     def _bytes(self, read: Read) -> int:
         if self._database.in_memory:
@@ -398,15 +378,9 @@ def write_copy(source: Connection, target: Path) -> None:
 # What indexes are built from: rows as arrays, vectors as a matrix, and what changed since.
 
 
-_SAME_PLACE = """
+_PREVIOUS = """
     SELECT p.row FROM memories AS m JOIN memories AS p
-    ON p.owner = m.owner AND p.strand = m.strand AND p.place = m.place AND p.row < m.row
-    WHERE m.row = ? AND m.deleted_at IS NULL AND p.deleted_at IS NULL
-    ORDER BY p.row DESC LIMIT 1
-"""
-_EARLIER_PLACE = """
-    SELECT p.row FROM memories AS m JOIN memories AS p
-    ON p.owner = m.owner AND p.strand = m.strand AND p.place < m.place
+    ON p.owner = m.owner AND p.strand = m.strand AND (p.place, p.row) < (m.place, m.row)
     WHERE m.row = ? AND m.deleted_at IS NULL AND p.deleted_at IS NULL
     ORDER BY p.place DESC, p.row DESC LIMIT 1
 """
@@ -414,11 +388,11 @@ _LARGEST = (1 << 40) - 1
 _VECTORS_AT_ONCE = 4096
 
 
-class SqliteFeed(BaseFeed[Read, Write]):
+class SqliteFeed(BaseFeed):
     """`Feed` over the file."""
 
-    def __init__(self, database: Database, reads: Reads[Read]) -> None:
-        super().__init__(database, reads)
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
         self._database = database
 
     def seq(self) -> int:
@@ -436,7 +410,7 @@ class SqliteFeed(BaseFeed[Read, Write]):
             return Changes(seq=since_seq, complete=True, items=())
         with self._database.reading() as read:
             last, last_row = read.ledger.seq(), read.ledger.tally(MEMORIES.name)[2]
-            lines = _lines_since(read, since_seq)
+            lines = read.lines_since(since_seq)
         if lines is None:
             return Changes(seq=last, complete=False, items=())
         before, later = lines
@@ -480,50 +454,43 @@ class SqliteFeed(BaseFeed[Read, Write]):
         import numpy as np
 
         with self._database.reading() as read:
-            number = find_embedder(read, embedder)
-            keys = [np.empty(0, np.int64)]
-            parts = [np.empty((0, embedder.dimensions), np.float32)]
+            number = read.find_embedder(embedder)
             if number is None:
-                return keys[0], parts[0]
-            first = vector_key(number, 0)
+                return np.empty(0, np.int64), np.empty((0, embedder.dimensions), np.float32)
+            first, tally = vector_key(number, 0), vectors_tally(number)
             if rows is None:
+                most = read.ledger.tally(tally)[0]
                 condition = "WHERE key BETWEEN ? AND ? ORDER BY key"
                 asked: tuple[Any, ...] = (first + 1, first + _LARGEST)
             else:
+                most = len(rows)
                 condition = f"WHERE key IN {INTEGERS} ORDER BY key"
                 asked = (integers([first + int(row) for row in rows]),)
+            keys = np.empty(most, np.int64)
+            matrix = np.empty((most, embedder.dimensions), np.float32)
             found = iter(read.connection.execute(select_sql(EMBEDDINGS, condition), asked))
             count = total = 0
             # A part at a time: all blobs beside the matrix would take its memory three times.
             while stored := list(islice(found, _VECTORS_AT_ONCE)):
                 require_sealed(stored)
-                count += len(stored)
                 total += sum([row_checksum(EMBEDDINGS, row) for row in stored])
-                keys.append(np.array([key - first for key, _ in stored], dtype=np.int64))
-                parts.append(_unpacked(stored, embedder))
+                part = slice(count, count + len(stored))
+                count = part.stop
+                if count > most:
+                    break  # more than were written
+                keys[part] = [key - first for key, _ in stored]
+                vectors = read_vectors([blob[:-SEAL] for _, blob in stored], embedder.dimensions)
+                if vectors is None:
+                    raise corrupt(f"a vector of {embedder} has the wrong size")
+                matrix[part] = vectors
             if rows is None:
-                read.ledger.require(vectors_tally(number), count, total)
-        return np.concatenate(keys), _joined(parts, count)
-
-    def _add_vectors(
-        self, write: Write, embedder: EmbedderId, packed: Mapping[int, bytes], seq: int | None
-    ) -> list[int]:
-        there = {row for (row,) in write.ask("row", MEMORIES, {"row": packed})}
-        new = there - (set() if seq is None else _updated_since(write, seq, packed))
-        number = find_embedder(write, embedder)
-        if number is not None:
-            keys = [vector_key(number, row) for row in new]
-            known = write.ask("key", EMBEDDINGS, {"key": keys})
-            new -= {key - vector_key(number, 0) for (key,) in known}
-        rows = sorted(new)
-        if rows:
-            store_vectors(write, embedder, [(row, packed[row]) for row in rows])
-        return rows
+                read.ledger.require(tally, count, total)
+        return keys[:count], matrix[:count]
 
     def missing_vectors(self, embedder: EmbedderId, *, limit: int = 256) -> tuple[int, ...]:
         """Rows that are not deleted and have no vector of this embedder, oldest first."""
         with self._database.reading() as read:
-            number = find_embedder(read, embedder)
+            number = read.find_embedder(embedder)
             vectors = 0 if number is None else read.ledger.tally(vectors_tally(number))[0]
             if vectors == read.ledger.tally(MEMORIES.name)[0]:
                 return ()  # every row has one: no need to look at each
@@ -558,7 +525,7 @@ class SqliteFeed(BaseFeed[Read, Write]):
     def drop_vectors(self, embedder: EmbedderId, /) -> int:
         """Remove every vector of an embedder that is no longer used."""
         with self._database.writing() as write:
-            number = find_embedder(write, embedder)
+            number = write.find_embedder(embedder)
             if number is None:
                 return 0
             first = vector_key(number, 0)
@@ -576,55 +543,6 @@ class SqliteFeed(BaseFeed[Read, Write]):
         return super().keep_index_file(file)
 
 
-def _unpacked(stored: Sequence[Row], embedder: EmbedderId) -> NDArray[np.float32]:
-    """The vectors of sealed rows, as lines of a matrix."""
-    matrix = read_vectors([blob[:-SEAL] for _, blob in stored], embedder.dimensions)
-    if matrix is None:
-        raise corrupt(f"a vector of {embedder} has the wrong size")
-    return matrix
-
-
-def _joined(parts: list[NDArray[np.float32]], count: int) -> NDArray[np.float32]:
-    """One matrix of all parts, each let go as soon as it is copied."""
-    import numpy as np
-
-    matrix = np.empty((count, parts[0].shape[1]), dtype=np.float32)
-    start = 0
-    parts.reverse()
-    while parts:
-        part = parts.pop()
-        matrix[start : start + len(part)] = part
-        start += len(part)
-    return matrix
-
-
-def _lines_since(read: Read, seq: int) -> tuple[int, list[Row]] | None:
-    """How many lines of the change log stand before `seq`, and those after it.
-
-    None when the log does not reach back that far. What is not in the log
-    between two lines are new rows, one a number.
-    """
-    if seq > read.ledger.seq():
-        return None
-    earlier = read.rows(CHANGES, "WHERE seq <= ? ORDER BY seq DESC LIMIT 1", (seq,))
-    later = read.rows(CHANGES, "WHERE seq > ? ORDER BY seq", (seq,))
-    last = read.ledger.tally(CHANGES.name)[2]
-    before = int(earlier[0][1]) if earlier else 0
-    numbers = [row[1] for row in later]
-    if numbers == list(range(before + 1, last + 1)):
-        return before, later
-    if earlier or numbers != list(range(last - len(numbers) + 1, last + 1)):
-        raise corrupt("its change log has gaps")
-    return None
-
-
-def _updated_since(read: Read, seq: int, rows: Collection[int]) -> set[int]:
-    lines = _lines_since(read, seq)
-    if lines is None:
-        return set(rows)
-    return updated_in(rows, lines[1])
-
-
 def _previous(read: Read, row: int) -> int:
-    found = read.execute(_SAME_PLACE, (row,)) or read.execute(_EARLIER_PLACE, (row,))
+    found = read.execute(_PREVIOUS, (row,))
     return int(found[0][0]) if found else 0
