@@ -116,10 +116,16 @@ _SELECT = "SELECT {}{}".format(
 _NAMED = re.compile(r"(\bIN )?:(\w+)")  # "row IN :rows AND place > :after"
 _OF_STORE = re.compile(r"\[\w+\]")  # "[m] AND m.row = first"
 _OWNERS = f"SELECT {', '.join(STORED['owners'])} FROM owners AS o"  # noqa: S608 # our own names
+# In two parts: SQLite would go through all rows of the same place to compare both at once.
 _NEXT = """
-    SELECT row FROM memories
-    WHERE owner = ? AND strand = ? AND (place, row) > (?, ?) AND deleted_at IS NULL
-    ORDER BY place, row LIMIT 1
+    SELECT row FROM (
+        SELECT row, 0 AS later FROM (SELECT row FROM memories
+            WHERE owner = ?1 AND strand = ?2 AND place = ?3 AND row > ?4 AND deleted_at IS NULL
+            ORDER BY row LIMIT 1)
+        UNION ALL SELECT row, 1 FROM (SELECT row FROM memories
+            WHERE owner = ?1 AND strand = ?2 AND place > ?3 AND deleted_at IS NULL
+            ORDER BY place, row LIMIT 1))
+    ORDER BY later LIMIT 1
 """
 
 

@@ -378,11 +378,18 @@ def write_copy(source: Connection, target: Path) -> None:
 # What indexes are built from: rows as arrays, vectors as a matrix, and what changed since.
 
 
+# In two parts, as `transaction._NEXT` is.
 _PREVIOUS = """
-    SELECT p.row FROM memories AS m JOIN memories AS p
-    ON p.owner = m.owner AND p.strand = m.strand AND (p.place, p.row) < (m.place, m.row)
-    WHERE m.row = ? AND m.deleted_at IS NULL AND p.deleted_at IS NULL
-    ORDER BY p.place DESC, p.row DESC LIMIT 1
+    SELECT row FROM (
+        SELECT row, 0 AS earlier FROM (SELECT p.row FROM memories AS m JOIN memories AS p
+            ON p.owner = m.owner AND p.strand = m.strand AND p.place = m.place AND p.row < m.row
+            WHERE m.row = ?1 AND m.deleted_at IS NULL AND p.deleted_at IS NULL
+            ORDER BY p.row DESC LIMIT 1)
+        UNION ALL SELECT row, 1 FROM (SELECT p.row FROM memories AS m JOIN memories AS p
+            ON p.owner = m.owner AND p.strand = m.strand AND p.place < m.place
+            WHERE m.row = ?1 AND m.deleted_at IS NULL AND p.deleted_at IS NULL
+            ORDER BY p.place DESC, p.row DESC LIMIT 1))
+    ORDER BY earlier LIMIT 1
 """
 _LARGEST = (1 << 40) - 1
 _VECTORS_AT_ONCE = 4096
