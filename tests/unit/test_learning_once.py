@@ -142,7 +142,7 @@ def test_a_failure_in_the_middle_leaves_nothing(
             raise OSError("the power is gone")
 
         with monkeypatch.context() as broken:
-            broken.setattr(store_journal, "_keep_items", fail)
+            broken.setattr(store_journal, "_forget_old", fail)
             with pytest.raises(OSError, match="power"):
                 memory.living.learn("The API limit is 600 requests. " + SAID[30:], user_id="ann")
         assert memory.store.feed.seq() == seq
