@@ -168,15 +168,6 @@ def weekday_number(name: str) -> int | None:
     return _WEEKDAY_NUMBERS.get(name.lower().rstrip("."))
 
 
-def _read_float(digits: str) -> float:
-    """The number written with digits, thousands separators allowed; never raises."""
-    try:
-        value = float(digits.replace(",", "")[:300])
-    except ValueError:
-        return 0.0
-    return value if math.isfinite(value) else 0.0
-
-
 def _read_version(text: str) -> tuple[int, ...]:
     """The numbers of a version: (2, 3, 1) for "v2.3.1"."""
     return tuple(int(part) for part in re.findall(r"\d{1,9}", text)[:6])
@@ -190,14 +181,12 @@ def _read_moment(text: str, kind: str) -> Value | None:
         hour = (numbers[0] or 0) % 12 + 12 * (half[0] == "p") if half else numbers[0] or 0
         return Value("time", text.strip(), size=hour * 60.0 + (numbers[1] or 0))
     month: int | None = max(map(month_number, re.findall(r"[a-z]+", text.lower())), default=0)
-    year = day = None
+    day, year = numbers[:2]
     if kind == "iso":
         year, month, day = numbers[:3]
     elif kind in ("slash", "monthyear"):  # 03/05/24 may be in March or in May
-        year = numbers[-3] or 0
+        year, day = numbers[-3] or 0, None
         year += 2000 * (year < 100)
-    else:
-        day, year = numbers[:2]
     if not 1 <= (month or 1) <= 12 or not 1 <= (1 if day is None else day) <= 31:
         return None
     return Value("date", text.strip(), parts=(year, month, day, None))
@@ -299,10 +288,12 @@ def split_tokens(sentence: str) -> list[Token]:
 
 @dataclass(slots=True)
 class JudgedClause:
-    """What one clause says, filled in while it is read."""
+    """What one clause says, read from its tokens left to right; `first` in its sentence."""
 
+    tokens: list[Token]
     asserted: bool
     change: bool
+    first: bool
     order: list[str] = field(default_factory=list)
     bag: frozenset[str] = frozenset()
     subject: list[str] = field(default_factory=list)
@@ -315,37 +306,23 @@ class JudgedClause:
     surfaces: dict[str, str] = field(default_factory=dict)
     person: str = ""
     verb: str = ""
+    """What is done; while the clause is read the first word that may say so."""
+    main_word: str = ""
+    verb_at: int = 0
     single: bool = False
     """Whether the value said here leaves no room for a second one."""
+    owned: bool = False
     copula: bool = False
     scene: bool = False
     negated: bool = False
     past: bool = False
     all: bool = False
     few: bool = False
+    ended: int = -1
+    """Where the last number ended."""
 
-
-class _ClauseReader:
-    """Reads one clause from its tokens, left to right."""
-
-    def __init__(self, tokens: list[Token], into: JudgedClause, *, first: bool) -> None:
-        self.tokens = tokens
-        self.into = into
-        self.first = first
-        self.verb = self.main_word = ""
-        self.verb_at = 0
-        self.owned = self.single_verb = False
-        self.ended = -1  # where the last number ended
-        opener = self._at(0)
-        self.indefinite = opener in SMALL_NUMBERS or opener in (
-            "a", "an", "some", "another", "several", "people",
-        )  # fmt: skip
-
-    def _at(self, index: int) -> str:
-        return self.tokens[index].lower if 0 <= index < len(self.tokens) else ""
-
-    def read(self) -> None:
-        into, index = self.into, 0
+    def __post_init__(self) -> None:
+        index = 0
         while index < len(self.tokens):
             token = self.tokens[index]
             if token.kind == "word":
@@ -356,11 +333,14 @@ class _ClauseReader:
                 end = 0 if token.kind == "mark" else self._typed(index, token)
             index = max(index + 1, end)
         self._turn_round()
-        into.bag = frozenset(into.order)
-        into.single = self._is_single()
-        into.past = into.past and not into.change
-        into.verb = canonical(self.main_word or self.verb)
-        into.copula = self.verb in WORDS.copulas and not self.main_word
+        self.bag = frozenset(self.order)
+        self.single = self._is_single()
+        self.past = self.past and not self.change
+        self.copula = self.verb in WORDS.copulas and not self.main_word
+        self.verb = canonical(self.main_word or self.verb)
+
+    def _at(self, index: int) -> str:
+        return self.tokens[index].lower if 0 <= index < len(self.tokens) else ""
 
     # -- typed values ------------------------------------------------------------------
 
@@ -378,19 +358,17 @@ class _ClauseReader:
     def _version(self, index: int, unit: str) -> int:
         text = self.tokens[index].text
         bound = self._bound(index, index + 1, older="most")
-        parts, raw = _read_version(text), _read_float(text)
-        self.into.values.append(
-            Value("version", text, unit=unit, bound=bound, parts=parts, raw=raw)
+        self.values.append(
+            Value("version", text, unit=unit, bound=bound, parts=_read_version(text))
         )
         return index + 1
 
     def _keep_date(self, index: int, value: Value) -> None:
         before = self._at(index - 1)
-        began = before in ("since", "starting", "effective", "from") or (
-            (self._at(index - 2), before) in (("as", "of"), ("starting", "on"), ("effective", "on"))
-        )
-        if not began:
-            self.into.values.append(value)
+        pair = (self._at(index - 2), before)
+        began = before in ("since", "starting", "effective", "from")
+        if not began and pair not in (("as", "of"), ("starting", "on"), ("effective", "on")):
+            self.values.append(value)
 
     def _date_word(self, index: int, token: Token, lower: str) -> bool:
         """Whether a word is a date or a time by itself: a month, a weekday, noon."""
@@ -422,19 +400,16 @@ class _ClauseReader:
         symbol = next((c for c in plain if c in "$€£¥₹"), "")
         plain = plain.replace(symbol, "")
         if not token.glued and not symbol:
-            if len(plain) == 4 and plain[:2] in ("19", "20") and self._is_year(index):
+            before, at_end = self._at(index - 1), not self._at(index + 1).isalpha()
+            dated = before in WORDS.year_before or (before in WORDS.year_before_end and at_end)
+            if dated and len(plain) == 4 and plain[:2] in ("19", "20"):
                 year = Value("date", token.text, parts=(int(plain), None, None, None))
                 self._keep_date(index, year)
                 return index + 1
             if (name := self._version_of(index, plain)) is not None:
                 return self._version(index, name)
-        amount = _read_float(plain)
+        amount = float(plain.replace(",", "")[:300])
         return self._amount(index, index, amount, glued=token.glued, symbol=symbol)
-
-    def _is_year(self, index: int) -> bool:
-        before = self._at(index - 1)
-        at_end = not self._at(index + 1).isalpha()
-        return before in WORDS.year_before or (before in WORDS.year_before_end and at_end)
 
     def _version_of(self, index: int, plain: str) -> str | None:
         """The name a version belongs to, "" for "version 3", None for a plain number."""
@@ -446,7 +421,7 @@ class _ClauseReader:
         previous = self.tokens[index - 1]
         named = previous.text[0].isupper() and (index > 1 or "." in plain)
         known = before in SORTS or (named and previous.kind == "word" and before not in UNITS)
-        return self.into.order[-1] if known and self.into.order else None
+        return self.order[-1] if known and self.order else None
 
     def _amount(
         self, start: int, index: int, amount: float, *, glued: str = "", symbol: str = ""
@@ -476,21 +451,16 @@ class _ClauseReader:
                 self._add(self.tokens[end], word, end)
             unit, factor, end = f"{unit}/s", factor / per[1], noun + 2
         raw = amount * scale
-        value = Value(
-            "number",
-            " ".join(token.text for token in self.tokens[start:end])[:60],
-            raw * factor,
-            unit,
-            before if before in WORDS.labels else "",
-            self._bound(start, end, older="least"),
-            raw=raw,
-        )
+        shown = " ".join(token.text for token in self.tokens[start:end])[:60]
+        label = before if before in WORDS.labels else ""
+        bound = self._bound(start, end, older="least")
+        value = Value("number", shown, raw * factor, unit, label, bound, raw=raw)
         linked = self.ended in (start, start - (before == "and"))
-        if linked and unit in ("duration", "length", "mass") and self.into.values[-1].unit == unit:
-            whole = self.into.values.pop()  # "2 hours 55 minutes" is one length
+        if linked and unit in ("duration", "length", "mass") and self.values[-1].unit == unit:
+            whole = self.values.pop()  # "2 hours 55 minutes" is one length
             shown = f"{whole.shown} {value.shown}"[:60]
             value = replace(whole, shown=shown, size=whole.size + value.size)
-        self.into.values.append(value)
+        self.values.append(value)
         self.ended = end
         return end
 
@@ -506,17 +476,16 @@ class _ClauseReader:
     # -- words -------------------------------------------------------------------------
 
     def _word(self, index: int, token: Token) -> int:
-        into, lower = self.into, token.lower
-        possessive = False
+        lower, possessive, before = token.lower, False, self._at(index - 1)
+        if lower.endswith("n't"):
+            self.negated = True
+            return index + 1
         if lower.endswith(("'s", "s'")):
             lower = lower[:-2] if lower.endswith("'s") else lower[:-1]
             possessive = lower not in ("it", "that", "there", "he", "she", "what", "let", "who")
-        elif lower.endswith("n't"):
-            into.negated = True
-            return index + 1
         lower = lower.split("'")[0].rstrip(".")
-        if not into.person and not into.order:
-            into.person = PERSONS.get(lower, "")
+        if not self.person and not self.order:
+            self.person = PERSONS.get(lower, "")
         if lower in _POSSESSIVES and not self.verb:
             self.owned = True
         if lower in WORDS.negators:
@@ -526,19 +495,19 @@ class _ClauseReader:
             return index + 1
         if (end := self._number_words(index)) is not None:
             return end
-        if lower == "old" and into.values and into.values[-1].unit == "duration":
+        if lower == "old" and self.values and self.values[-1].unit == "duration":
             return index + 1  # "34 years old" is an age
-        into.change = into.change or lower in WORDS.change_words
-        accustomed = lower == "used-to" and self._at(index - 1) in WORDS.copulas
-        into.past = into.past or (lower in WORDS.past and not accustomed)
-        into.all = into.all or lower in WORDS.all
-        into.few = into.few or (lower in WORDS.few and self._at(index - 1) != "a")
+        accustomed = lower == "used-to" and before in WORDS.copulas
+        self.change = self.change or lower in WORDS.change_words
+        self.past = self.past or (lower in WORDS.past and not accustomed)
+        self.all = self.all or lower in WORDS.all
+        self.few = self.few or (lower in WORDS.few and before != "a")
         if lower in WORDS.particles:
-            into.particles.add(canonical(lower))
-        if into.order or into.person or lower in WORDS.single_verbs:
+            self.particles.add(canonical(lower))
+        if self.order or self.person or lower in WORDS.single_verbs:
             self._note_verb(lower, index)
         named = bool(index) and token.text[0].isupper() and (lower in SORTS or token.text == "A")
-        longer = lower == "longer" and self._at(index - 1) not in ("no", "any")
+        longer = lower == "longer" and before not in ("no", "any")
         if lower not in WORDS.fillers or possessive or named or longer:
             self._add(token, lower, index, possessive=possessive)
         return index + 1
@@ -549,53 +518,58 @@ class _ClauseReader:
             lower == "not" and after in ("only", "just")
         ):
             return
-        self.into.change = self.into.change or ends
-        self.into.negated = True
+        self.change = self.change or ends
+        self.negated = True
 
     def _note_verb(self, lower: str, index: int) -> None:
-        into = self.into
+        placed = self._at(index + 1) in WORDS.places
         if not self.verb and lower in _VERBS:
-            self.verb, self.verb_at = lower, index
-            into.subject = list(into.order)
-            self.single_verb = lower in WORDS.single_verbs or lower in WORDS.change_verbs
-            into.scene = (
-                self.indefinite and lower in WORDS.copulas and self._at(index + 1) in WORDS.places
-            )
+            self.verb, self.verb_at, self.subject = lower, index, list(self.order)
+            self.single = lower in WORDS.single_verbs or lower in WORDS.change_verbs
+            self.scene = self._is_indefinite() and lower in WORDS.copulas and placed
             return
         if self.verb not in WORDS.auxiliaries or index - self.verb_at > 3 or self.main_word:
             return
         passive = lower.endswith(("ed", "en")) and len(lower) > 4 and self.verb in WORDS.copulas
-        placed = self._at(index + 1) in WORDS.places and lower not in WORDS.many_participles
-        if lower in WORDS.single_verbs or (passive and placed):
-            self.main_word, self.single_verb = lower, True
+        if lower in WORDS.single_verbs or (
+            passive and placed and lower not in WORDS.many_participles
+        ):
+            self.main_word, self.single = lower, True
         elif passive and lower.endswith("ed"):
             self.main_word = lower
         elif lower.endswith("ing") and lower not in WORDS.many_verbs and len(lower) > 5:
             self.main_word = lower
-            into.scene = self.indefinite or into.scene
+            self.scene = self._is_indefinite() or self.scene
+
+    def _is_indefinite(self) -> bool:
+        """Whether it begins with somebody or something that was not named: "a man is …"."""
+        opener = self._at(0)
+        return opener in SMALL_NUMBERS or opener in (
+            "a", "an", "some", "another", "several", "people",
+        )  # fmt: skip
 
     def _add(self, token: Token, lower: str, index: int, *, possessive: bool = False) -> None:
-        into, text, word = self.into, token.text, canonical(lower)
-        into.order.append(word)
-        into.surfaces.setdefault(word, text)
+        text, word = token.text, canonical(lower)
+        self.order.append(word)
+        self.surfaces.setdefault(word, text)
         inner = any(c.isupper() or c.isdigit() for c in text[1:])
         starts = text[0].isupper() and (index > 0 or not self.first or possessive)
         if lower not in WORDS.generic_acronyms and (inner or starts):
-            into.names.add(word)
+            self.names.add(word)
         if possessive and not self.verb:
             self.owned = True
         if (sort := SORTS.get(lower)) is not None:
-            into.sorts[word] = sort
-        into.topics |= {sort or lower, word} & EXCLUSIVE
+            self.sorts[word] = sort
+        self.topics |= {sort or lower, word} & EXCLUSIVE
 
     def _is_single(self) -> bool:
-        if self.single_verb:
+        if self.single:
             return True
         if (self.verb and self.verb not in WORDS.copulas) or self.main_word:
             return False
         if self.verb and self._at(self.verb_at + 1) in WORDS.places:
             return True
-        if not self.verb and len(self.into.order) > 2:
+        if not self.verb and len(self.order) > 2:
             return False
         before = self.tokens[: self.verb_at] if self.verb_at else self.tokens
         lowered = {form for t in before for form in (t.lower, t.lower.removesuffix("s"))}
@@ -603,23 +577,21 @@ class _ClauseReader:
 
     def _turn_round(self) -> None:
         """ "Postgres is our database" says what our database is: the subject is the value."""
-        into = self.into
-        rest = into.order[len(into.subject) :]
-        if not (self.verb and rest and into.subject):
+        rest = self.order[len(self.subject) :]
+        if not (self.verb and rest and self.subject):
             return
         after = (token.lower for token in self.tokens[self.verb_at + 1 :])
         opener = next((word for word in after if word not in _BEFORE_A_NAME), "")
         if opener not in ("the", *_POSSESSIVES) and not opener.endswith("'s"):
             return
         if self.verb in WORDS.copulas:
-            turned = not _HEADS.isdisjoint(rest) and _HEADS.isdisjoint(into.subject)
+            turned = not _HEADS.isdisjoint(rest) and _HEADS.isdisjoint(self.subject)
         else:
             opens = self.tokens[0].text[:1].isupper() and self.tokens[0].lower not in WORDS.fillers
             turned = self.verb in WORDS.leading_verbs and opens
-            self.single_verb = self.single_verb or turned
+            self.single = self.single or turned
         if turned:
-            into.order = rest + into.order[: len(into.subject)]
-            into.subject = rest
+            self.order, self.subject = rest + self.order[: len(self.subject)], rest
             self.owned = True
 
 
@@ -671,8 +643,8 @@ def _read_sentence(sentence: str, corrects: bool) -> Iterator[JudgedClause]:
             parts[-1].append(token)
     for place, tokens in enumerate(parts):
         piece = " ".join(token.text for token in tokens)
-        clause = JudgedClause(asserted, corrects or P.change.search(piece) is not None)
-        _ClauseReader(tokens, clause, first=place == 0).read()
+        change = corrects or P.change.search(piece) is not None
+        clause = JudgedClause(tokens, asserted, change, first=place == 0)
         if clause.order or clause.values:
             yield clause
 
