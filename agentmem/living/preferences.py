@@ -33,10 +33,8 @@ from agentmem.text.detect import (
     hear_messages,
     is_need,
     matching,
-    may_correct,
     of_project,
     overlaps,
-    settled,
     stated_in,
     stems,
 )
@@ -56,9 +54,6 @@ TAKES_BACK = "Taken back: "
 RECENT = timedelta(hours=12)
 """A bare "scratch that" means the latest statement, if it is not older than this."""
 TITLE_CHARACTERS = 60
-LONGEST_RENEWAL = 1_000
-"""Of a longer message no sentence is taken for the newer value of a statement."""
-_VALUES = ("number", "date", "version")
 TRIES = 5
 """So often a statement that other processes overtake is planned."""
 
@@ -204,7 +199,6 @@ class PreferenceStore:
             new = self._keep(stated, scope)
             kept += new
             ended += self._end_changed(changes, stated, new, scope)
-            kept += self._renew(heard.text, kept, scope)
         if states:
             self._link_remembered(list(said), scope)
         return Listened(
@@ -344,34 +338,6 @@ class PreferenceStore:
                 *self._keep_new(here, scope),
             )
 
-    def _renew(self, text: str, kept: Sequence[Preference], scope: Scope) -> Iterator[Preference]:
-        """Let a newer value of what a standing statement gives take its place (P43)."""
-        from agentmem.living.conflicts import Statement, judge
-        from agentmem.living.facts import is_asserted, own_words, statements
-
-        new = {one.id: one for one in kept}
-        own = own_words(text) if len(text) <= LONGEST_RENEWAL else ""
-        said = [one for one in (own[slice(*span)] for span in statements(own)) if is_asserted(one)]
-        for sentence in said:
-            first = Statement(text=sentence)
-            old = [
-                memory
-                for memory in self._own(scope)
-                if memory.id not in new
-                and judge(Statement(text=memory.text), first).reason in _VALUES
-            ]
-            here = [memory for memory in old if memory.scope == old[0].scope]
-            stood = [one.memory for one in new.values() if one.text.lower() in sentence.lower()]
-            if stood:
-                for memory in here:
-                    self._end(scope, memory.id, stood[0])
-            elif here:
-                stated = DetectedPreference(
-                    type="custom", content=sentence.rstrip(".! "), subject=sentence
-                )
-                with self._keeping, suppress(InvalidInput, RecordNotFound):  # ended meanwhile
-                    yield self._put(stated, [one.id for one in here], here[0].scope)
-
     def _keep_new(
         self, stated: Sequence[DetectedPreference], scope: Scope
     ) -> tuple[Preference, ...]:
@@ -428,14 +394,10 @@ class PreferenceStore:
 
     def _corrected(self, heard: Heard, scope: Scope) -> tuple[Heard, tuple[Preference, ...]]:
         """What is left of a message that corrects what was said just before, and the correction."""
-        if not (heard.stated or may_correct(heard.text)):
-            return heard, ()  # what was said before need not be read
         newest = next(iter(self._own(scope)), None)
-        if newest is None:
+        found = correction(heard.text, newest.text) if newest else None
+        if newest is None or found is None:
             return heard, ()
-        found = correction(heard.text, newest.text)
-        if found is None:
-            return replace(heard, stated=tuple(settled(p, newest.text) for p in heard.stated)), ()
         content, end = found
         before, slot = _preference(newest), newest.metadata.get("slot", "")
         right = DetectedPreference(
@@ -452,9 +414,9 @@ class PreferenceStore:
         """End what `retraction` speaks of; gives that, with the id of the record that says so."""
         with self._keeping:
             mine = self._own(scope)
-            if retraction.former:
-                turned = retraction.former == "against"
-                mine = tuple(m for m in mine if _may_end(m, turned))
+            if retraction.former:  # "I used to hate olives" ends no liking
+                against = retraction.former == "against"
+                mine = tuple(m for m in mine if (_polarity(m) == "against") == against)
             now = self._memory.clock.now()
             recent = sum(now - m.created_at <= RECENT for m in mine)
             meant = matching(retraction, [(m.id, m.text) for m in mine], recent=recent)
@@ -534,12 +496,6 @@ def _instead(
     saying = {one.clause.at: one for _, one in changes}
     left = (one for one in saying.values() if not any(overlaps(p, one) for p in stated))
     return [found for one in left if (found := stated_in(heard.text, one))]
-
-
-def _may_end(memory: Memory, turned: bool) -> bool:
-    """Whether "I eat meat again" (`turned`) or "I used to eat meat" can speak of a statement."""
-    against = _polarity(memory) == "against"
-    return against or is_need(memory.text) if turned else not against
 
 
 def _everywhere(scope: Scope) -> Scope:

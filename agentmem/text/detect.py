@@ -372,7 +372,9 @@ def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
     edges = list(_candidates(spoken))[1:]
     self_named = stated = lasting = False
     done = 0
-    if greeting := _greeting(sentence):
+    greeting = None if sentence.asks else P.greeting_name.match(spoken)
+    if greeting and sentence.source[sentence.span(*greeting.span("about"))[0]].isupper():
+        # Without the greeting it could be anything that one is: "Hi, I'm Ana".
         name = RecognisedStatement("custom", "neutral", 0.7, "name").about(greeting.span("about"))
         done = greeting.end()
         yield _detected(sentence, name, greeting.start("lead"), done)
@@ -407,13 +409,6 @@ def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
         yield _detected(sentence, found, start, end, shared=shared)
         stated = True
         done = end
-
-
-def _greeting(sentence: Sentence) -> re.Match[str] | None:
-    """The name in "Hi, I'm Ana", without the greeting it could be anything one is."""
-    match = None if sentence.asks else P.greeting_name.match(sentence.text)
-    named = match and sentence.source[sentence.span(*match.span("about"))[0]].isupper()
-    return match if named else None
 
 
 def _continues(spoken: str, place: int, start: int, stated: bool) -> bool:
@@ -528,7 +523,6 @@ class Retraction:
     text: str
     stems: frozenset[str]
     latest: bool = False
-    slot: str = ""
     start: int = 0
     former: Literal["", "for", "against"] = ""
     everything: bool = False
@@ -583,7 +577,6 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         clause = one.clause
         if clause.at in passing or clause.at in used:
             continue
-        retracted += _resumed(text, one, told)
         if former := _former(text, clause):
             retracted.append(former)
             if one.kind != "dislike" or former.former == "against":
@@ -595,25 +588,18 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
             otherwise = _stated(text, one.among(KEPT)) if maybe else None
             retracted.append(replace(_retraction(text, clause), otherwise=otherwise))
             continue
-        if listed("takes back").match(_unled(clause.words)):
-            # It must name what: of "never mind" alone the models decide.
-            named = replace(_retraction(text, clause), latest=False)
-            retracted += [named] if named.stems else []
-            continue
         formula = P.formula.search(clause.words) and slot_of(clause.words) != "pronouns"
         needed = SURE_IN_LONG if formula else sure
         needed = min(needed, SURE_OF_NEEDS) if is_need(clause.words) else needed
         nothing = one.chance("other", "once")
         stating = one.chance(*KEPT) > one.chance("retract") and 1 - nothing > needed
         if stating and not _is_not_theirs(one):
-            stated.append(_stated(text, _with_object(one.among(KEPT), told)))
+            stated.append(_stated(text, one.among(KEPT)))
             if one.chance("retract") > ENDS_TOO:
                 ended = _retraction(text, clause)
-                retracted += [replace(ended, latest=False, slot="")] if ended.stems else []
+                retracted += [replace(ended, latest=False)] if ended.stems else []
     stated.sort(key=lambda one: (one.start, one.end))
     stated, retracted = _within(stated, retracted)
-    for new in stated:
-        retracted += _given_up(new)
     own = tuple(one for one in told if one.clause.at not in passing)
     return Heard(stated=tuple(stated), retracted=tuple(retracted), text=text, told=own)
 
@@ -629,14 +615,6 @@ def stated_in(text: str, one: Told) -> DetectedPreference | None:
     if kept < MAY_BE_STATED or kept < one.chance("retract") or _is_not_theirs(one):
         return None
     return _stated(text, one.among(KEPT))
-
-
-def _with_object(one: Told, told: Sequence[Told]) -> Told:
-    """A clause with the one before it where it speaks of "them": "I tried figs and I love them"."""
-    before = told[one.clause.at - 1].clause if one.clause.at else one.clause
-    if before.first != one.clause.first or not P.ends_in_pronoun.search(one.clause.words):
-        return one
-    return replace(one, clause=replace(one.clause, start=before.start))
 
 
 def _within(
@@ -662,7 +640,7 @@ def _passing(text: str, told: Sequence[Told]) -> set[int]:
         clause = one.clause
         follows = at > 0 and told[at - 1].clause.first == clause.first
         goes_on = at + 1 < len(told) and told[at + 1].clause.first == clause.first
-        pretended = pretended or bool(listed("pretend").search(clause.words))
+        pretended = pretended or names("pretend", clause.words)
         ironic = ironic or bool(listed("sarcasm").match(clause.words))
         once = one.chance("once") > ONCE or (once and follows)
         others = (others and follows) or bool(listed("reported").match(clause.words))
@@ -671,9 +649,7 @@ def _passing(text: str, told: Sequence[Told]) -> set[int]:
         hedged = bool(listed("hedged").match(clause.words)) and (
             one.kind not in ("instruct", "avoid") or clause.words.startswith("whether ")
         )
-        passing = pretended or ironic or once or others or said or hedged
-        attributed = P.hearing_attributed.search(clause.words)
-        if passing or attributed or _heads_a_task(text, one):
+        if pretended or ironic or once or others or said or hedged or _heads_a_task(text, one):
             found.add(clause.at)
     return found
 
@@ -716,28 +692,6 @@ def _is_not_theirs(one: Told) -> bool:
     return not wish and (one.clause.asks or bool(P.question.match(words)))
 
 
-def _given_up(new: DetectedPreference) -> Iterator[Retraction]:
-    """What a statement of a change gives up: "it's Bea, not Beth", "from webpack to vite"."""
-    words = new.content.lower()
-    instead = listed("instead").search(words, 1)
-    given = stems(words[instead.end() :].split(" to ")[0]) if instead else None
-    if given and new.slot in ("", "name", "one name") and new.polarity != "against":
-        yield Retraction(text=new.content, stems=given, start=new.start)
-    works = names("changed", words) and names("job", words)
-    if works and not new.slot.startswith("one "):
-        yield Retraction(text=new.content, stems=frozenset(), slot="job", start=new.start)
-
-
-def _resumed(text: str, one: Told, told: Sequence[Told]) -> Iterator[Retraction]:
-    """What "I eat meat again" ends, if something against it stands."""
-    if one.chance("other", "once") < 0.5 and listed("resumed").search(one.clause.words):
-        same = [other.clause for other in told if other.clause.first == one.clause.first]
-        said = _one_line(text[one.clause.start : same[-1].end])
-        yield Retraction(
-            text=said, stems=stems(one.clause.words), start=one.clause.start, former="against"
-        )
-
-
 def _former(text: str, clause: Clause) -> Retraction | None:
     """What "I used to live in Rome" ends, if "I live in Rome" stands."""
     used = listed("used to").match(_unled(clause.words))
@@ -752,7 +706,7 @@ def _former(text: str, clause: Clause) -> Retraction | None:
 @lru_cache(2_048)
 def is_need(text: str) -> bool:
     """Whether a statement is of health, diet or access, which every answer must know."""
-    return listed("needs").search(text.lower()) is not None
+    return names("needs", text.lower())
 
 
 def names(list_: str, words: str) -> bool:
@@ -767,12 +721,7 @@ def in_first_person(text: str) -> bool:
 
 def of_project(text: str) -> bool:
     """Whether a statement holds in the project at hand: "we use pnpm here"."""
-    return listed("project").search(text.lower()) is not None
-
-
-def may_correct(text: str) -> bool:
-    """Whether `correction` could make something of a text; hardly any sounds like one."""
-    return bool(P.corrected.search(text) or P.swapped.match(text) or P.rather.match(text))
+    return names("project", text.lower())
 
 
 def correction(text: str, newest: str) -> tuple[str, int] | None:
@@ -795,16 +744,6 @@ def correction(text: str, newest: str) -> tuple[str, int] | None:
     if match and len(newest.split()) <= 10 and match["new"].lower() not in _empty():
         return f"{newest.rsplit(' ', 1)[0]} {match['new']}", match.end()
     return None
-
-
-def settled(new: DetectedPreference, newest: str) -> DetectedPreference:
-    """`new` as a name where it corrects the `newest` statement, which was one."""
-    if new.slot or new.polarity == "against" or slot_of(newest.lower()) != "name":
-        return new
-    short = len(P.hearing_word.findall(new.content)) <= 8
-    if short and listed("corrects").search(new.content.lower()):
-        return replace(new, slot="one name")
-    return new
 
 
 def hear_messages(
@@ -835,12 +774,12 @@ def matching(
     """The ids in `standing` (id and text, newest first) that `retraction` speaks of.
 
     Those that share most of its stems; failing that, the latest one when it
-    says "that", if it is among the first `recent`; else those of its slot.
+    says "that" or nothing, if it is among the first `recent`.
     """
     if retraction.everything:
         return tuple(id_ for id_, _ in standing)
     latest = tuple(id_ for id_, _ in standing[: min(1, recent)])
-    if not retraction.stems and not retraction.slot:
+    if not retraction.stems:
         return latest
     held = {id_: stems(text) for id_, text in standing}
     # "I'm not allergic to cats" leaves an allergy to nuts alone.
@@ -853,19 +792,7 @@ def matching(
     most = max(shared.values(), default=0)
     if most and (not retraction.former or 2 * most > len(retraction.stems)):
         return tuple(id_ for id_, count in shared.items() if count == most)
-    again = not retraction.former or listed("resumed").search(retraction.text.lower())
-    kindred = _kindred(retraction.text) if again else frozenset()
-    bans = [one for one in standing if is_need(one[1]) or names("against", one[1].lower())]
-    same = tuple(id_ for id_, text in bans if kindred & _kindred(text))
-    if same or retraction.former:
-        return same
-    if retraction.latest:
-        return latest
-    if retraction.slot == "job":
-        told = [(id_, text.lower()) for id_, text in standing if not is_need(text)]
-        return tuple(id_ for id_, text in told if names("job", text))[:1]
-    slot = retraction.slot
-    return tuple(id_ for id_, text in standing if slot and slot_of(text.lower()) == slot)
+    return latest if retraction.latest and not retraction.former else ()
 
 
 def stems(text: str) -> frozenset[str]:
@@ -879,13 +806,6 @@ def stems(text: str) -> frozenset[str]:
     for run in P.wide.findall(lowered):
         found |= {run[at : at + 2] for at in range(len(run) - 1)} - _empty()
     return frozenset(found)
-
-
-def _kindred(text: str) -> frozenset[int]:
-    """Which families of words `text` speaks of: who eats meat again is no longer vegan."""
-    said = text.lower()
-    families = enumerate(S.told["kindred"])
-    return frozenset(at for at, words in families if any_of(words).search(said))
 
 
 def slot_of(words: str) -> str:
@@ -965,8 +885,7 @@ def _retraction(text: str, clause: Clause) -> Retraction:
     return Retraction(
         text=_one_line(text[clause.start : clause.end]),
         stems=stems(clause.words),
-        latest=bool(listed("that").search(clause.words)),
-        slot=slot_of(clause.words),
+        latest=names("that", clause.words),
         start=clause.start,
         everything=names("everything", clause.words),
     )

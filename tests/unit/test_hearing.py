@@ -174,12 +174,6 @@ def test_a_label_of_small_letters_is_nobody_who_speaks() -> None:
     ]
 
 
-def test_a_thing_of_the_same_family_ends_what_stands_against_it() -> None:
-    standing = [("diet", "I'm vegan"), ("taste", "I love steak")]
-    again = Retraction(text="I eat meat again", stems=stems("meat"), former="against")
-    assert matching(again, standing, recent=2) == ("diet",)
-
-
 @pytest.mark.parametrize(
     ("text", "banned"),
     [
