@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -1107,27 +1107,20 @@ def find_conflicts(
     require_count(most, "most")
     read = cache(read_statement)
     their_parts = list(_parts(theirs, read))
-    by_word: dict[str, list[int]] = {}
+    by_word: defaultdict[str, list[int]] = defaultdict(list)
     for place, (_, part) in enumerate(their_parts):
         for word in read(part.text).words:
-            by_word.setdefault(word, []).append(place)
+            by_word[word].append(place)
     found: list[Conflict] = []
-    for our_index, part in _parts(ours, read):
-        words = read(part.text).words
-        shared = Counter(place for word in words for place in by_word.get(word, ()))
+    for our_index, our in _parts(ours, read):
+        shared = Counter(at for word in read(our.text).words for at in by_word.get(word, ()))
         nearest = sorted(shared, key=lambda place: (-shared[place], place))[:MOST_CANDIDATES]
-        for index, other in (their_parts[place] for place in sorted(nearest)):
-            said = judge(part, other, read=read)
+        for place in sorted(nearest):
+            index, their = their_parts[place]
+            said = judge(our, their, read=read)
             if said.conflicting and said.confidence >= least_confidence:
-                found.append(
-                    Conflict(
-                        ours=part,
-                        theirs=other,
-                        verdict=said,
-                        our_index=our_index,
-                        their_index=index,
-                    )
-                )
+                sides = {"our_index": our_index, "their_index": index}
+                found.append(Conflict(ours=our, theirs=their, verdict=said, **sides))
     found.sort(key=lambda conflict: -conflict.verdict.confidence)
     return tuple(found[:most])
 

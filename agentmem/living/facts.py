@@ -804,16 +804,13 @@ def stated_fact(clause: str) -> Fact | None:
         found = None if match is None else matched(match)
         if found is not None and (key := read(found)):
             value = " ".join(found.value.split())
-            if not _is_short(value) or P.pronoun.match(value):
+            long = len(value) > LONGEST_VALUE or len(value.split()) > MOST_VALUE_WORDS
+            if long or P.pronoun.match(value):
                 return None
             sure = round(RULE_CONFIDENCE * (0.6 if belief else 1.0), 4)
             scope = scope_of_clause(clause)
             return Fact(key=key, value=value, confidence=sure, ended=ended, scope=scope)
     return None
-
-
-def _is_short(value: str) -> bool:
-    return 0 < len(value) <= LONGEST_VALUE and len(value.split()) <= MOST_VALUE_WORDS
 
 
 def clauses_of(sentence: str) -> Iterator[tuple[int, int]]:
@@ -840,9 +837,29 @@ def stated_decision(
     sentence = text[slice(*span)]
     if is_question(sentence) or is_spoken_by_other(sentence):
         return None, 1
-    if (read := _stated_decisions_read(sentence)) is None:
+    needs_reason = True
+    if label := P.decision_label.match(sentence):
+        what, reason = _parted(label["what"])
+        needs_reason = False
+    elif decided := P.decided.match(sentence):
+        lead, before = decided["lead"], decided["before"].strip()
+        why = P.because_before.match(f"{before} ") or P.so.match(before)
+        if P.undecided.search(lead[len(decided["before"]) :] if why else lead):
+            return None, 1
+        what, reason = _parted(decided["what"])
+        reason = reason or (why["why"] if why else "")
+        needs_reason = _is_small(decided["verb"], what, lead)
+        if not decided["to"] and not what.startswith("not "):
+            what = f"{decided['verb']}{decided['on'] or ''}{what}"
+    elif going := P.going.match(sentence) or P.stated_decisions_changed.match(sentence):
+        if P.undecided.search(going["before"]):
+            return None, 1
+        what, reason = _parted(going["what"])
+        needs_reason = going.groupdict().get("sure") is None
+    elif passive := P.passive.match(sentence):
+        what, reason = passive["what"], _parted(passive["rest"])[1]
+    else:
         return None, 1
-    what, reason, needs_reason = read
     end, used = span[1], 1
     if not reason and following is not None and (why := P.reason.match(text[slice(*following)])):
         reason = why["why"] or why["why2"] or ""
@@ -850,34 +867,7 @@ def stated_decision(
     what, reason = what.strip(TRIMMED), reason.strip(TRIMMED)
     if (needs_reason and not reason) or not _is_decision(what, reason):
         return None, 1
-    made = episode_of(text, (span[0], end), what, reason=reason)
-    return made, used
-
-
-def _stated_decisions_read(sentence: str) -> tuple[str, str, bool] | None:
-    """What was decided, why, and whether it counts only with a reason."""
-    if label := P.decision_label.match(sentence):
-        return (*_parted(label["what"]), False)
-    if decided := P.decided.match(sentence):
-        lead = decided["lead"]
-        before = decided["before"].strip()
-        why = P.because_before.match(f"{before} ") or P.so.match(before)
-        unsure = lead[len(decided["before"]) :] if why else lead
-        if P.undecided.search(unsure):
-            return None
-        what, reason = _parted(decided["what"])
-        plain = decided["to"] or what.startswith("not ")
-        named = what if plain else f"{decided['verb']}{decided['on'] or ''}{what}"
-        reason = reason or (why["why"] if why else "")
-        return named, reason, _is_small(decided["verb"], what, lead)
-    if going := P.going.match(sentence) or P.stated_decisions_changed.match(sentence):
-        if P.undecided.search(going["before"]):
-            return None
-        return (*_parted(going["what"]), going.groupdict().get("sure") is None)
-    if passive := P.passive.match(sentence):
-        _, reason = _parted(passive["rest"])
-        return passive["what"], reason, True
-    return None
+    return episode_of(text, (span[0], end), what, reason=reason), used
 
 
 def _is_small(verb: str, what: str, lead: str) -> bool:
@@ -1007,7 +997,8 @@ def extract(text: str, *, beside_requests: bool = False) -> Extracted:
     read = text[:MAX_CHARACTERS]
     own = own_words(read)
     spans = list(statements(own))
-    asked = not beside_requests and any(_asks(own[slice(*span)]) for span in spans)
+    said = [own[slice(*span)] for span in spans]
+    asked = not beside_requests and any(is_question(one) or orders(one) for one in said)
     facts: list[Fact] = []
     episodes: list[StatedEpisode] = []
     place = 0
@@ -1023,10 +1014,6 @@ def extract(text: str, *, beside_requests: bool = False) -> Extracted:
             facts += [fact for fact in stated if fact.scope or not asked]
         place += used
     return Extracted(facts=tuple(facts), episodes=tuple(episodes))
-
-
-def _asks(sentence: str) -> bool:
-    return is_question(sentence) or orders(sentence)
 
 
 def own_words(text: str) -> str:
