@@ -46,9 +46,8 @@ P = patterns_of("preferences.json")
 # Sentences and the places in them where somebody may state something for themselves.
 #
 # A statement is only looked for at the beginning of a clause, so "do I prefer
-# tea", "suppose I prefer tea" and "she knows I prefer tea" have none: there the
-# clause begins with another word. What a sentence's earlier words say about its
-# later ones (a condition, a report, a game of pretending) is kept as well.
+# tea" and "she knows I prefer tea" have none: there the clause begins with another
+# word. Whether a clause is meant, and its author's own, `_passing` tells of all clauses.
 
 
 LONGEST_SENTENCE = 1_200
@@ -69,49 +68,15 @@ class Sentence:
 
 
 def sentences(text: str) -> Iterator[Sentence]:
-    """The sentences of `text` in its author's own words that may hold a statement, in order.
-
-    What follows "imagine …" is pretended to the end of the paragraph.
-    """
+    """The sentences of `text` in its author's own words that may hold a statement, in order."""
     words = own_words(text)
-    pretended_until = 0
     for start, end, stop in split(words):
-        piece = words[start:end]
-        if end > pretended_until and P.pretended.search(piece):
-            blank = words.find("\n\n", end)
-            pretended_until = len(words) if blank < 0 else blank
-        if start >= pretended_until and P.cue.search(piece):
+        if P.cue.search(words[start:end]):
             asks = "?" in stop or "？" in stop
             for at in range(start, end, LONGEST_SENTENCE):
                 spoken, offsets = _single_spaced(words, at, min(end, at + LONGEST_SENTENCE))
                 if spoken:
                     yield Sentence(text, spoken, offsets, asks)
-
-
-def places(sentence: Sentence) -> Iterator[int]:
-    """Where clauses of `sentence` begin that speak for the author, first to last."""
-    text = sentence.text
-    limit = _statement_end(sentence)
-    label = P.label.match(text)
-    named = label[1] if label and len(label[1].split()) <= 2 else ""
-    if named and not (P.no_speaker.match(named) or P.own_label_re.match(named.strip())):
-        return  # a line of a pasted dialogue
-    seen = 0
-    blocked = False
-    for lead, start in _candidates(text):
-        if start >= limit:
-            return
-        before = text[seen:lead]
-        contrast = bool(P.contrast.match(text, start)) or text[lead : lead + 1] == ";"
-        if P.supposed.search(before + " " + text[lead:start]) or P.supposed.match(text, start):
-            blocked = True
-        elif before and P.reported.search(before):
-            blocked = not contrast
-        elif contrast and not P.supposed.search(text[:lead]):
-            blocked = False
-        seen = lead
-        if not blocked:
-            yield start
 
 
 def _candidates(text: str) -> Iterator[tuple[int, int]]:
@@ -351,7 +316,21 @@ def detect_preferences(text: str) -> tuple[DetectedPreference, ...]:
     Linear in the text, and English only: `hear` reads other languages and other wordings.
     """
     require_text(text, "text")
-    return tuple(found for one in sentences(text) for found in _in_sentence(one))
+    stated = tuple(_explicit(text))
+    told = tell(clauses(text[:LONGEST_TEXT])) if stated else ()
+    passing = _passing(text, told)
+    unmeant = [one for one in told if one.clause.at in passing]
+    return tuple(
+        found
+        for found in stated
+        if found.slot == "level-of-answers" or not any(overlaps(found, one) for one in unmeant)
+    )
+
+
+def _explicit(text: str) -> Iterator[DetectedPreference]:
+    """What the rules find in a text, whether it is meant or not."""
+    for sentence in sentences(text):
+        yield from _in_sentence(sentence)
 
 
 def text_parts(content: Any) -> Iterator[str]:
@@ -366,10 +345,8 @@ def text_parts(content: Any) -> Iterator[str]:
 
 
 def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
-    spoken = sentence.text
-    if P.attributed.search(spoken):  # "…, she said"
-        return
-    edges = list(_candidates(spoken))[1:]
+    spoken, limit = sentence.text, _statement_end(sentence)
+    candidates = list(_candidates(spoken))
     self_named = stated = lasting = False
     done = 0
     greeting = None if sentence.asks else P.greeting_name.match(spoken)
@@ -378,15 +355,15 @@ def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
         name = RecognisedStatement("custom", "neutral", 0.7, "name").about(greeting.span("about"))
         done = greeting.end()
         yield _detected(sentence, name, greeting.start("lead"), done)
-    for place in places(sentence):
-        if place < done:
+    for _, place in candidates:
+        if not done <= place < limit:
             continue
         if found := introduce(spoken, place):
             yield _detected(sentence, found, place, found.end)
             continue
         opener = P.openers.match(spoken, place)
         start = opener.end() if opener else place
-        end = _clause_end(spoken, start, edges)
+        end = _clause_end(spoken, start, candidates[1:])
         lasting = lasting or bool(P.durable_head.match(spoken, place))  # "From now on"
         found = instruct(spoken, start, end, lasting=lasting)
         shared = False
@@ -406,6 +383,8 @@ def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
             found = instruct(spoken, start, end, lasting=lasting)
         if found is None or (sentence.asks and P.asking.match(spoken, start)):
             continue
+        if start and listed("hedged").match(spoken):
+            continue  # "If I write in Polish, answer in Polish" says one thing, not two
         yield _detected(sentence, found, start, end, shared=shared)
         stated = True
         done = end
@@ -544,20 +523,19 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
     """What `text` says about its author; nothing for most texts (P10, P41)."""
     if is_greeting(text):
         return Heard(text=text)
-    explicit = detect_preferences(text)
     message = clauses(text[:LONGEST_TEXT])
     foreign = P.other_script.search(text) or len(P.other_letter.findall(text.lower())) > 2
     if not message or foreign:  # in none of the languages that the models know
-        return Heard(stated=explicit, text=text)
+        return Heard(stated=detect_preferences(text), text=text)
     told = tell(message, embed)
-    passing = _passing(text, told)
+    passing = _passing(text, told) | {one.clause.at for one in told if _heads_a_task(text, one)}
     short = SURE if embed is not None and embed([]) is not None else SURE_BY_LETTERS
     length = min(1.0, max(0.0, (len(text) - HEARING_SHORT) / (HEARING_LONG - HEARING_SHORT)))
     sure = short + (SURE_IN_LONG - short) * length
     stated: list[DetectedPreference] = []
     retracted: list[Retraction] = []
     used: set[int] = set()
-    for found in explicit:
+    for found in _explicit(text):
         over = [one for one in told if overlaps(found, one)]
         if any(one.clause.at in passing for one in over):
             continue
@@ -594,7 +572,7 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         nothing = one.chance("other", "once")
         stating = one.chance(*KEPT) > one.chance("retract") and 1 - nothing > needed
         if stating and not _is_not_theirs(one):
-            stated.append(_stated(text, one.among(KEPT)))
+            stated.append(_stated(text, _with_object(one.among(KEPT), told)))
             if one.chance("retract") > ENDS_TOO:
                 ended = _retraction(text, clause)
                 retracted += [replace(ended, latest=False)] if ended.stems else []
@@ -615,6 +593,14 @@ def stated_in(text: str, one: Told) -> DetectedPreference | None:
     if kept < MAY_BE_STATED or kept < one.chance("retract") or _is_not_theirs(one):
         return None
     return _stated(text, one.among(KEPT))
+
+
+def _with_object(one: Told, told: Sequence[Told]) -> Told:
+    """A clause with the one before it where it speaks of "them": "I tried figs and I love them"."""
+    before = told[one.clause.at - 1].clause if one.clause.at else one.clause
+    if before.first != one.clause.first or not P.ends_in_pronoun.search(one.clause.words):
+        return one
+    return replace(one, clause=replace(one.clause, start=before.start))
 
 
 def _within(
@@ -649,7 +635,7 @@ def _passing(text: str, told: Sequence[Told]) -> set[int]:
         hedged = bool(listed("hedged").match(clause.words)) and (
             one.kind not in ("instruct", "avoid") or clause.words.startswith("whether ")
         )
-        if pretended or ironic or once or others or said or hedged or _heads_a_task(text, one):
+        if pretended or ironic or once or others or said or hedged:
             found.add(clause.at)
     return found
 
