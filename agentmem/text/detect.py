@@ -164,14 +164,10 @@ def checked(rule: Rule, match: re.Match[str]) -> RecognisedStatement | None:
     if value and not about:  # "My favourite is tea" is about tea
         return replace(rule, slot="").about(match.span("value"))
     pointing = not rule.vague and P.deictic.match(about) and not P.generic_it.match(about)
-    passing = P.passing.search(match.string, match.start(), match.end())
-    if pointing or passing or not P.something.search(about):
+    if pointing:
         return None
     kind, polarity = rule.type, rule.polarity
     if rule.slot == "role":
-        first = re.split(r"[,.;]| (?:who|that|which|and|but|with|at|in|for|so|from|of)\b", about)[0]
-        if not 1 <= len(first.split()) <= 7 or P.no_role.match(first):
-            return None
         kind = role_type(about)
     elif polarity == "for" and (P.turned.match(about) or match[0].startswith("my least")):
         polarity = "against"
@@ -201,7 +197,7 @@ def instruct(
         if match := rule.pattern.match(text, start, end):
             return rule.about(match.span("about"))
     for pattern in (P.forbidden, P.styled, P.wish):
-        if (match := pattern.match(text, start, end)) and not P.once.search(match["about"]):
+        if match := pattern.match(text, start, end):
             less = pattern is P.forbidden or match["about"].startswith(("use fewer ", "use less "))
             return _asked("style", "against" if less else "for", match, 0.8)
     bare = P.bare_end.search(text, max(start, end - 20), end)
@@ -347,7 +343,7 @@ def text_parts(content: Any) -> Iterator[str]:
 def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
     spoken, limit = sentence.text, _statement_end(sentence)
     candidates = list(_candidates(spoken))
-    self_named = stated = lasting = False
+    self_named = lasting = False
     done = 0
     greeting = None if sentence.asks else P.greeting_name.match(spoken)
     if greeting and sentence.source[sentence.span(*greeting.span("about"))[0]].isupper():
@@ -374,7 +370,7 @@ def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
         else:
             self_named = self_named or spoken.startswith(("i,", "i "), start)
             found = found or describe(spoken, start, end)
-            if found is None and self_named and _continues(spoken, place, start, stated):
+            if found is None and self_named and place and P.shared_head.match(spoken, start):
                 found = state(spoken, start, end, shared=True)
                 shared = found is not None
         if found is None and opener:
@@ -386,22 +382,7 @@ def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
         if start and listed("hedged").match(spoken):
             continue  # "If I write in Polish, answer in Polish" says one thing, not two
         yield _detected(sentence, found, start, end, shared=shared)
-        stated = True
         done = end
-
-
-def _continues(spoken: str, place: int, start: int, stated: bool) -> bool:
-    """Whether a predicate may stand here whose "I" came earlier: "I like tea and avoid coffee".
-
-    Words such as "love" and "like" are as often a noun or a preposition, so
-    they need a statement before them or an object that shows the verb.
-    """
-    if not place or not P.shared_head.match(spoken, start):
-        return False
-    ambiguous = P.ambiguous.match(spoken, start)
-    if ambiguous is None or not P.joined.match(spoken, place):
-        return ambiguous is None
-    return stated or P.verb_object.match(spoken, ambiguous.end()) is not None
 
 
 def _clause_end(spoken: str, start: int, edges: list[tuple[int, int]]) -> int:
