@@ -163,8 +163,7 @@ def checked(rule: Rule, match: re.Match[str]) -> RecognisedStatement | None:
         return None
     if value and not about:  # "My favourite is tea" is about tea
         return replace(rule, slot="").about(match.span("value"))
-    pointing = not rule.vague and P.deictic.match(about) and not P.generic_it.match(about)
-    if pointing:
+    if not rule.vague and P.deictic.match(about) and not P.generic_it.match(about):
         return None
     kind, polarity = rule.type, rule.polarity
     if rule.slot == "role":
@@ -190,9 +189,6 @@ def instruct(
     text: str, start: int, end: int, *, lasting: bool = False
 ) -> RecognisedStatement | None:
     """What the clause at `start` asks of every answer; `lasting` after "From now on, …"."""
-    about_oneself = text.startswith(("i ", "i'", "we "), start) and not lasting
-    if about_oneself and not P.asked.match(text, start, end):
-        return None  # one instructs only through what one wants
     for rule in rules_of("instructions"):
         if match := rule.pattern.match(text, start, end):
             return rule.about(match.span("about"))
@@ -228,20 +224,10 @@ def _asked(
 # Read one clause by its subject: "I …", "My favourite …", "… is not for me", "As a nurse, I …".
 
 
-def state(
-    text: str, start: int, end: int, *, shared: bool = False, plural: bool = False
-) -> RecognisedStatement | None:
-    """What the predicate at `start` says of its speaker.
-
-    `shared` when its "I" was left out, `plural` when its subject is "we", which
-    says nothing of what one person knows or studies.
-    """
-    fitting = (
-        known
-        for known in (*rules_of("attitudes"), *rules_of("identities"))
-        if (known.shared or not shared) and not (plural and known.slot in ("field", "level", "job"))
-    )
-    return _first_of(fitting, text, start, end)
+def state(text: str, start: int, end: int, *, shared: bool = False) -> RecognisedStatement | None:
+    """What the predicate at `start` says of its speaker; `shared` when its "I" was left out."""
+    rules = (*rules_of("attitudes"), *rules_of("identities"))
+    return _first_of((rule for rule in rules if rule.shared or not shared), text, start, end)
 
 
 def describe(text: str, start: int, end: int) -> RecognisedStatement | None:
@@ -365,8 +351,7 @@ def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
         shared = False
         if subject := P.subject.match(spoken, start):
             self_named = True
-            plural = spoken.startswith("we", start)
-            found = found or state(spoken, subject.end(), end, plural=plural)
+            found = found or state(spoken, subject.end(), end)
         else:
             self_named = self_named or spoken.startswith(("i,", "i "), start)
             found = found or describe(spoken, start, end)
