@@ -32,7 +32,6 @@ from agentmem.text.statements import (
     clauses,
     listed,
     marks,
-    orders,
     own_words,
     split,
     tell,
@@ -435,15 +434,12 @@ LONGEST_TEXT = 30_000
 HEARING_SHORT, HEARING_LONG = 120, 400
 """Up to so many characters a message is short; from so many on it is long: mostly a task with
 its material. Between the two a clause must be the likelier the longer the message is."""
-LONG_FOR_A_ROLE = 160
-"""A role that opens a text so long mostly sets a task: "I'm a copywriter and need an ad for …"."""
 SURE_BY_LETTERS = 0.62
 """The same where there are no vectors."""
 SURE_OF_NEEDS = 0.3
 """Of an allergy, a diet, an illness: missing one is worse than keeping one too many."""
-VETO, VETO_OF_TASKS, VETO_IN_LONG = 0.3, 0.7, 0.7
-"""What the rules find is not kept when the models think it less likely than this; what is asked
-beside a task is mostly for that task, and what one is ("I am a Java developer") often opens one."""
+VETO, VETO_IN_LONG = 0.3, 0.7
+"""What the rules find is not kept when the models think it less likely than this."""
 VETO_ALONE, VETO_OF_ROLES = 0.02, 0.1
 """The same of what is the whole message, and where there are no vectors."""
 TAKEN_BACK = 0.4
@@ -505,15 +501,11 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         over = [one for one in told if overlaps(found, one)]
         if any(one.clause.at in passing for one in over):
             continue
-        long = LONG_FOR_A_ROLE if found.slot == "role" else HEARING_LONG
         alone = len(message) == 1 or short == SURE_BY_LETTERS
         veto = VETO if not alone else VETO_OF_ROLES if found.slot == "role" else VETO_ALONE
-        heads = told[:1] if found.type == "style" else over[:1]
-        tasked = any(orders(one.clause.words) for one in heads)  # "Write a poem. Keep it short."
-        lasting = any(marks()["lasting"].search(one.clause.words) for one in over)
-        if tasked and not lasting:
-            veto = VETO_OF_ROLES if alone else VETO_OF_TASKS
-        kept = _unless_vetoed(text, found, over, VETO_IN_LONG if len(text) >= long else veto)
+        kept = _unless_vetoed(
+            text, found, over, VETO_IN_LONG if len(text) >= HEARING_LONG else veto
+        )
         if kept is not None:
             stated.append(kept)
             used |= {one.clause.at for one in over if one.clause.start < kept.end}
