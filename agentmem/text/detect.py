@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
@@ -223,25 +224,18 @@ def _asked(
 # Read one clause by its subject: "I …", "My favourite …", "… is not for me", "As a nurse, I …".
 
 
-def state(text: str, start: int, end: int, *, shared: bool = False) -> RecognisedStatement | None:
-    """What the predicate at `start` says of its speaker; `shared` when its "I" was left out."""
-    rules = (*rules_of("attitudes"), *rules_of("identities"))
-    return _first_of((rule for rule in rules if rule.shared or not shared), text, start, end)
+ABOUT_ONESELF = ("attitudes", "identities")
+"""The rules of what follows "I"."""
 
 
-def describe(text: str, start: int, end: int) -> RecognisedStatement | None:
-    """What a clause with a subject other than "I" says of its speaker."""
-    mine = text.startswith("my ", start)
-    if mine or " me" in text[start:end] or " my " in text[start:end]:
-        return _first_of(rules_of("my" if mine else "other_subjects"), text, start, end)
-    return None
-
-
-def _first_of(rules: Iterable[Rule], text: str, start: int, end: int) -> RecognisedStatement | None:
-    """What the first of `rules` that fits says."""
-    for known in rules:
-        match = known.pattern.match(text, start, end)
-        if match and (found := checked(known, match)):
+def state(
+    text: str, start: int, end: int, groups: Sequence[str], *, shared: bool = False
+) -> RecognisedStatement | None:
+    """What the first fitting rule of `groups` tells of the speaker of the clause at `start`;
+    of the `shared` rules where its "I" was left out."""
+    for rule in chain.from_iterable(map(rules_of, groups)):
+        match = rule.pattern.match(text, start, end) if rule.shared or not shared else None
+        if match and (found := checked(rule, match)):
             return found
     return None
 
@@ -350,12 +344,14 @@ def _in_sentence(sentence: Sentence) -> Iterator[DetectedPreference]:
         shared = False
         if subject := P.subject.match(spoken, start):
             self_named = True
-            found = found or state(spoken, subject.end(), end)
+            found = found or state(spoken, subject.end(), end, ABOUT_ONESELF)
         else:
             self_named = self_named or spoken.startswith(("i,", "i "), start)
-            found = found or describe(spoken, start, end)
+            mine, said = spoken.startswith("my ", start), spoken[start:end]
+            if mine or " me" in said or " my " in said:
+                found = found or state(spoken, start, end, ("my" if mine else "other_subjects",))
             if found is None and self_named and place and P.shared_head.match(spoken, start):
-                found = state(spoken, start, end, shared=True)
+                found = state(spoken, start, end, ABOUT_ONESELF, shared=True)
                 shared = found is not None
         if found is None and opener:
             # The words skipped as an opening may have been the beginning after all.
