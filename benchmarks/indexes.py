@@ -346,7 +346,7 @@ def measure_both(
         rows = np.union1d(
             match.top(TOP)[0], near.search(work.question_vectors[at], TOP, scope=scope)[0]
         )
-        before, after = postings.table.neighbours(rows, scope)
+        before, after = postings.table.neighbours(rows, match.selection)
         wide = np.unique(np.concatenate((rows, before, after)))
         match.counts_of(wide)
         near.cosines_of(work.question_vectors[at], wide)

@@ -15,15 +15,13 @@ from agentmem.base.filters import Selection
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Scope
 from agentmem.search.protocol import (
-    MESSAGE,
     RANKED_BY,
     Asked,
     Candidates,
     IndexState,
     Leg,
     brought_in,
-    evidence_of,
-    surround,
+    gather,
 )
 from agentmem.stores.base import Store
 from agentmem.stores.values import COLD, IndexRows
@@ -89,20 +87,18 @@ class ScanSearch:
             known = set(seen.rows.tolist())
             return np.array([b if b in known else 0 for b in before]), np.array(after)
 
-        rows = brought_in(lexical, vector)
-        found, previous, after = surround(rows, seen.kind[at(rows)] == MESSAGE, neighbours)
-        evidence = evidence_of(
+        return gather(
             asked,
-            {name: getattr(seen, name)[at(found)] for name in RANKED_BY},
-            around=(previous, after),
-            frequencies=counts[at(found)],
+            lexical,
+            vector,
+            brought_in(lexical, vector),
+            columns_of=lambda of: {name: getattr(seen, name)[at(of)] for name in RANKED_BY},
+            neighbours=neighbours,
+            counts_of=lambda of: counts[at(of)],
+            cosines_of=(lambda of: cosines[at(of)]) if asked.vector is not None else None,
             row_frequencies=holders,
             rows_in_scope=total,
             mean_length=mean,
-            cosine=cosines[at(found)] if asked.vector is not None else None,
-        )
-        return Candidates(
-            asked=asked, rows=found, lexical=lexical, vector=vector, evidence=evidence
         )
 
     def nearest(

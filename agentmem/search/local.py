@@ -36,15 +36,13 @@ from agentmem.search.indexes.lexical import PostingsIndex
 from agentmem.search.indexes.rows import RowScope, RowTable
 from agentmem.search.indexes.vector import VectorIndex
 from agentmem.search.protocol import (
-    MESSAGE,
     RANKED_BY,
     Asked,
     Candidates,
     IndexState,
     Leg,
     brought_in,
-    evidence_of,
-    surround,
+    gather,
 )
 from agentmem.stores.base import Store
 from agentmem.stores.values import (
@@ -158,35 +156,29 @@ class LocalSearch:
         if asked.cold and not self._cold:
             return self._of_cold.candidates(asked)
         scope = self._row_scope(asked.selection, unfiltered=asked.unfiltered)
-        vectors = near = None
-        if asked.vector is not None:
-            vectors = self.vectors(asked.vector[0])
-            near = vectors.begin(asked.vector[1], asked.most, scope=scope)
+        vectors = None if asked.vector is None else self.vectors(asked.vector[0])
         question = asked.question
         match = self.words.match(question.hashes(), question.term_weights, scope=scope)
+        near = cosines_of = None
+        if vectors is not None and asked.vector is not None:
+            near = vectors.begin(asked.vector[1], asked.most, match.selection)
+            cosines_of = partial(vectors.cosines_of, asked.vector[1])
         lexical = Leg(*match.top(asked.most)) if asked.words else Leg()
         vector = Leg(*near()) if near is not None else Leg()
         if not lexical.places and not vector.places:
             return None
-        rows = brought_in(lexical, vector)
-        table = self.table
-        columns = table.columns_of(rows, RANKED_BY)
-        spoken = columns["kind"] == MESSAGE
-        found, *around = surround(rows, spoken, partial(table.neighbours, scope=scope))
-        if found is not rows:
-            columns = table.columns_of(found, RANKED_BY)
-        evidence = evidence_of(
+        return gather(
             asked,
-            columns,
-            around=(around[0], around[1]),
-            frequencies=match.counts_of(found),
+            lexical,
+            vector,
+            brought_in(lexical, vector),
+            columns_of=partial(self.table.columns_of, names=RANKED_BY),
+            neighbours=partial(self.table.neighbours, seen=match.selection),
+            counts_of=match.counts_of,
+            cosines_of=cosines_of,
             row_frequencies=match.row_frequencies,
             rows_in_scope=match.row_count,
             mean_length=match.mean_length,
-            cosine=vectors.cosines_of(asked.vector[1], found) if vectors and asked.vector else None,
-        )
-        return Candidates(
-            asked=asked, rows=found, lexical=lexical, vector=vector, evidence=evidence
         )
 
     def speakers(self, reader: Scope, *, cold: bool = False) -> frozenset[int]:

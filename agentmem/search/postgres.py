@@ -18,15 +18,13 @@ from agentmem.base.filters import ALWAYS, Selection
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Scope
 from agentmem.search.protocol import (
-    MESSAGE,
     RANKED_BY,
     Asked,
     Candidates,
     IndexState,
     Leg,
     brought_in,
-    evidence_of,
-    surround,
+    gather,
 )
 from agentmem.search.rank import HOPS
 from agentmem.stores.postgres.store import PostgresStore
@@ -318,30 +316,30 @@ class _Question:
         indexed = to_index_rows(keys, [bytes(data) for _, data in known], previous=[0] * len(keys))
         if more is not None and asked.vector is not None:
             told |= _cosines(more(), asked.vector[1])
-        rows = rows[np.isin(rows, indexed.rows)]
-        spoken = indexed.kind[np.searchsorted(indexed.rows, rows)] == MESSAGE
+
+        def columns_of(of: Rows) -> dict[str, NDArray[Any]]:
+            at = np.searchsorted(indexed.rows, of)
+            return {name: getattr(indexed, name)[at] for name in RANKED_BY}
 
         def neighbours(of: Rows) -> tuple[Rows, Rows]:
             before, after = ([side.get(row, 0) for row in of.tolist()] for side in beside)
             return np.array(before, np.int64), np.array(after, np.int64)
 
-        found, *around = surround(rows, spoken, neighbours)
-        at = np.searchsorted(indexed.rows, found)
-        cosine = None
-        if asked.vector is not None:
-            cosine = np.array([told.get(row, np.nan) for row in found.tolist()], np.float32)
-        evidence = evidence_of(
+        def cosines_of(of: Rows) -> NDArray[np.float32]:
+            return np.array([told.get(row, np.nan) for row in of.tolist()], np.float32)
+
+        return gather(
             asked,
-            {name: getattr(indexed, name)[at] for name in RANKED_BY},
-            around=(around[0], around[1]),
-            frequencies=_counts(indexed, at, terms),
+            lexical,
+            vector,
+            rows[np.isin(rows, indexed.rows)],
+            columns_of=columns_of,
+            neighbours=neighbours,
+            counts_of=lambda of: _counts(indexed, np.searchsorted(indexed.rows, of), terms),
+            cosines_of=None if asked.vector is None else cosines_of,
             row_frequencies=holders,
             rows_in_scope=self._rows,
             mean_length=mean,
-            cosine=cosine,
-        )
-        return Candidates(
-            asked=asked, rows=found, lexical=lexical, vector=vector, evidence=evidence
         )
 
     def _score(self, words: Sequence[Row], mean: float) -> tuple[NDArray[np.int64], Leg]:

@@ -1,9 +1,9 @@
 """What a search asks of whatever holds the rows, and how the answer becomes evidence.
 
 `Search` is the seam between the judge (`rank`, pure) and the rows: `LocalSearch` keeps indexes
-in this process, a database can answer the same in SQL. Both bring in candidates, `surround`
-and `evidence_of` put them into the one order and the one shape that is judged, so equal
-candidates give equal hits in equal order.
+in this process, a database can answer the same in SQL. Both bring in candidates, `gather`
+puts them into the one order and the one shape that is judged, so equal candidates give equal
+hits in equal order.
 """
 
 from __future__ import annotations
@@ -228,28 +228,35 @@ def surround(
     return np.concatenate((rows, candidates[~spoken])), positions(0), positions(1)
 
 
-def evidence_of(
+def gather(
     asked: Asked,
-    columns: Mapping[str, NDArray[Any]],
+    lexical: Leg,
+    vector: Leg,
+    rows: Rows,
     *,
-    around: tuple[Positions, Positions],
-    frequencies: NDArray[Any],
+    columns_of: Callable[[Rows], Mapping[str, NDArray[Any]]],
+    neighbours: Callable[[Rows], tuple[Rows, Rows]],
+    counts_of: Callable[[Rows], NDArray[Any]],
+    cosines_of: Callable[[Rows], NDArray[np.float32]] | None,
     row_frequencies: NDArray[Any],
     rows_in_scope: int,
     mean_length: float,
-    cosine: NDArray[np.float32] | None,
-) -> Evidence:
-    """What is known of the rows, as `rank` takes it.
+) -> Candidates:
+    """The rows that were `brought_in` with what surrounds them, and what is known of them all.
 
-    `columns` are those of `RANKED_BY` and `around` the positions that `surround` gave.
-    `frequencies` has one line a row and one column a word of the question (255 at most),
-    `row_frequencies` in how many rows in scope each word is; `rows_in_scope` and `mean_length` are
-    of the same rows.
+    `columns_of` gives the columns `RANKED_BY` of some rows, `counts_of` one line a row and one
+    column a word of the question (255 at most), `cosines_of` NaN for a row without a vector (None
+    where no vectors are asked); `neighbours` is told at `surround`. `row_frequencies` says in how
+    many rows in scope each word is; `rows_in_scope` and `mean_length` are of the same rows.
     """
     import numpy as np
 
+    columns = columns_of(rows)
+    found, *around = surround(rows, columns["kind"] == MESSAGE, neighbours)
+    if found is not rows:
+        columns = columns_of(found)
     strand, kind, speakers = columns["strand"], columns["kind"], columns["speaker"]
-    held = frequencies.astype(np.float32)
+    held = counts_of(found).astype(np.float32)
     if not asked.words:
         held[:] = 0
     statement = kind != _TEXTS[0]
@@ -261,13 +268,13 @@ def evidence_of(
             np.where(speakers == 0, -1, speakers), {name_id(name) for name in asked.question.named}
         )
     previous, after = _unanswered(columns, *around)
-    return Evidence(
+    evidence = Evidence(
         frequencies=held,
         lengths=columns["length"].astype(np.float32),
         document_frequencies=row_frequencies.astype(np.float32),
         rows_in_scope=rows_in_scope,
         mean_length=mean_length,
-        cosine=None if cosine is None else cosine.clip(-1.0, 1.0),
+        cosine=None if cosines_of is None else cosines_of(found).clip(-1.0, 1.0),
         previous=previous,
         next=after,
         session=np.where(strand == 0, -1, strand),
@@ -278,6 +285,7 @@ def evidence_of(
         echo=speakers == _ASSISTANT,
         dialogue=asked.dialogue,
     )
+    return Candidates(asked=asked, rows=found, lexical=lexical, vector=vector, evidence=evidence)
 
 
 def _unanswered(

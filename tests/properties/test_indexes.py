@@ -16,12 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from agentmem.base.errors import StoreCorrupt
 from agentmem.base.protocols import EmbedderId
-from agentmem.search.indexes import lexical as segments_module
-from agentmem.search.indexes import match as match_module
-from agentmem.search.indexes import match as sums_module
+from agentmem.search.indexes import lexical as lexical_module
+from agentmem.search.indexes import rows as rows_module
 from agentmem.search.indexes.files import load_postings, load_vectors, save_postings, save_vectors
-from agentmem.search.indexes.lexical import PostingsIndex
-from agentmem.search.indexes.match import join
+from agentmem.search.indexes.lexical import PostingsIndex, join
 from agentmem.search.indexes.rows import EVERYTHING, RowScope
 from agentmem.search.indexes.vector import VectorIndex
 from agentmem.stores.values import in_steps
@@ -54,14 +52,14 @@ def vectors_over(words: PostingsIndex, **settings: int) -> VectorIndex:
     return tuned(VectorIndex(EMBEDDER, words.table, no_vectors, background=False), **settings)
 
 
-@pytest.fixture(params=["whole table", "all bounds", "few bounds"])
+@pytest.fixture(params=["added up", "looked up", "few of many", "few looked up"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run everything as small stores do, and as large ones do."""
-    if request.param.endswith("bounds"):
-        monkeypatch.setattr(match_module, "SMALL", 0)
-        monkeypatch.setattr(sums_module, "SPARSE", 100 if request.param == "all bounds" else 0)
-        monkeypatch.setattr(match_module, "CHEAP", 2)
-        monkeypatch.setattr(sums_module, "SAMPLE", 4)
+    if request.param.endswith("looked up"):
+        monkeypatch.setattr(lexical_module, "CHEAP", 0)
+        monkeypatch.setattr(lexical_module, "_STEP", 0)
+    if request.param.startswith("few"):
+        monkeypatch.setattr(rows_module, "FEW", 1)
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +148,9 @@ class PostingsMachine(RuleBasedStateMachine):
 
     @rule(scope=scopes())
     def look_beside(self, scope: RowScope) -> None:
-        before, after = self.index.table.neighbours(np.arange(0, 45), scope)
+        before, after = self.index.table.neighbours(
+            np.arange(0, 45), self.index.table.select(scope)
+        )
         visible = {row.row for row in self.model.values() if sees(scope, row)}
         for row in range(45):
             held = self.model.get(row)
@@ -278,7 +278,7 @@ def test_changes_during_upkeep_are_kept(
     new_codes = VectorIndex._new_codes
 
     def join_slowly(*args: Any) -> Any:
-        setattr(segments_module, "join", join)  # noqa: B010 - it is not exported there
+        setattr(lexical_module, "join", join)  # noqa: B010 - it is not exported there
         for row in during:
             index.add(batch([row]))
         index.delete(gone)
@@ -293,9 +293,10 @@ def test_changes_during_upkeep_are_kept(
         return found_codes
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments_module, "join", join_slowly)
+        patch.setattr(lexical_module, "join", join_slowly)
         patch.setattr(VectorIndex, "_new_codes", code_slowly)
-        index._compact()
+        with index._job:
+            index._compact()
         vectors._rebuild()
     order = [*before, Row(row=before[0].row, flags=1), *during]
     expected = remaining([*order, *(Row(row=row, flags=1) for row in gone)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -270,7 +271,8 @@ def test_expansion_brings_exactly_the_neighbours(sizes: list[int], wanted: list[
         memory.index.catch_up()
         table = local(memory).table
         every = np.ones(len(candidates), dtype=bool)
-        found, previous, after = surround(np.array(candidates), every, table.neighbours)
+        beside = partial(table.neighbours, seen=table.select())
+        found, previous, after = surround(np.array(candidates), every, beside)
     rows = found.tolist()
     near = {
         row

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from agentmem.base.errors import InvalidInput
-from agentmem.search.indexes import lexical, match
-from agentmem.search.indexes import match as sums
+from agentmem.search.indexes import lexical
 from agentmem.search.indexes import rows as rows_module
 from agentmem.search.indexes.lexical import PostingsIndex
 from agentmem.search.indexes.rows import COLUMNS, RowScope, RowTable
@@ -94,12 +93,12 @@ def zipf_rows(count: int, *, seed: int, first: int = 1) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize(("small", "sparse"), [(1 << 15, 8), (0, 8), (0, 0)])
+@pytest.mark.parametrize(("cheap", "step"), [(1 << 14, 12), (0, 12), (0, 0)])
 def test_large_lists_are_pruned_without_changing_the_answer(
-    small: int, sparse: int, monkeypatch: pytest.MonkeyPatch
+    cheap: int, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(match, "SMALL", small)
-    monkeypatch.setattr(sums, "SPARSE", sparse)
+    monkeypatch.setattr(lexical, "CHEAP", cheap)
+    monkeypatch.setattr(lexical, "_STEP", step)
     rows = zipf_rows(6000, seed=1)
     index = index_of(*rows)
     for query in ({1: 1.0, 2: 1.0, 50: 1.0}, {1: 1.0}, {3: 0.2, 400: 2.0, 7: 1.0, 1: 0.1}):
@@ -107,11 +106,11 @@ def test_large_lists_are_pruned_without_changing_the_answer(
         assert search_words(index, query, 25) == best(expected, 25)
 
 
-@pytest.mark.parametrize("scattered", [0, 4, 1 << 20])
+@pytest.mark.parametrize("few", [1, 64])
 def test_one_owner_of_several_gets_the_same_answer_however_the_rows_lie(
-    scattered: int, monkeypatch: pytest.MonkeyPatch
+    few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lexical, "SCATTERED", scattered)
+    monkeypatch.setattr(rows_module, "FEW", few)
     monkeypatch.setattr(rows_module, "MIXED_RUNS", 0)
     rows = zipf_rows(3000, seed=2)
     rows += [replace(row, row=row.row + 3000, owner=row.row // 1000) for row in rows]
@@ -163,10 +162,12 @@ def test_search_add_delete_and_upkeep_at_once() -> None:
 
 def test_neighbours_follow_the_links() -> None:
     index = index_of(Row(row=1), Row(row=2, previous=1, owner=5), Row(row=3, previous=2))
-    before, after = index.table.neighbours([1, 2, 3, 4])
+    table = index.table
+    before, after = table.neighbours(np.array([1, 2, 3, 4]), table.select())
     assert before.tolist() == [0, 1, 2, 0]
     assert after.tolist() == [2, 3, 0, 0]
-    before, after = index.table.neighbours([1, 3], RowScope(owners=frozenset({0})))
+    seen = table.select(RowScope(owners=frozenset({0})))
+    before, after = table.neighbours(np.array([1, 3]), seen)
     assert (before.tolist(), after.tolist()) == ([0, 0], [0, 0])
 
 
@@ -193,30 +194,9 @@ def test_who_speaks_in_no_live_row_is_no_speaker_whenever_that_was_asked(
     assert index.table.speakers() == {3}
 
 
-@pytest.mark.parametrize("sparse", [0, 8])
-def test_a_row_is_found_once_however_little_a_word_weighs(
-    sparse: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(match, "SMALL", 0)
-    monkeypatch.setattr(sums, "SPARSE", sparse)
+def test_a_row_is_found_once_however_little_a_word_weighs() -> None:
     index = index_of(Row(row=1, length=1, words=((2, 1),)), Row(row=2, length=1, words=((2, 1),)))
     assert [row for row, _ in search_words(index, {2: 8e-87}, 2)] == [1, 2]
-
-
-def test_sums_begin_at_nothing_for_every_query() -> None:
-    piece = np.array([1, 3], dtype=np.int32), np.ones(2, np.uint8), np.zeros(2, np.uint8)
-    lengths = np.ones(4, dtype=np.int32)
-    held = match.Postings([piece], lengths, 1.0)
-    for end in (8, 40, 8):
-        with sums.summing(end) as found:
-            assert not found.values.any()
-            assert len(found.values) == end
-            found.add(held, 1.0, np.ones(256, dtype=np.float32))
-            assert found.reaching(0.0).tolist() == [1, 3]
-            found.leave_out(np.array([1]))
-            assert found.reaching(0.5).tolist() == [3]
-            with sums.summing(4) as within:
-                assert not within.values.any()
 
 
 def test_a_column_of_one_value_is_never_written_out() -> None:
@@ -229,12 +209,10 @@ def test_a_column_of_one_value_is_never_written_out() -> None:
     columns["previous"] = np.zeros(size, dtype=np.int32)
     table = RowTable.restored(columns)
     rows = np.array([5, 7, size])
-    scope = RowScope(owners=frozenset({1}), kinds=frozenset({1}), without_flags=1)
     tracemalloc.start()
     try:
         assert table.columns_of(rows)["kind"].tolist() == [1, 1, 1]
-        assert not table.holds(scope, rows).any()
-        assert table.neighbours(rows)[0].tolist() == [0, 0, 0]
+        assert table.neighbours(rows, table.select())[0].tolist() == [0, 0, 0]
         assert tracemalloc.get_traced_memory()[1] < size
     finally:
         tracemalloc.stop()

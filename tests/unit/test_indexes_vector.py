@@ -13,7 +13,6 @@ import pytest
 
 from agentmem.base.errors import StoreCorrupt, StoreReadOnly
 from agentmem.base.protocols import EmbedderId
-from agentmem.search.indexes import matrix
 from agentmem.search.indexes.files import (
     load_vectors,
     open_arrays,
@@ -23,7 +22,7 @@ from agentmem.search.indexes.files import (
 )
 from agentmem.search.indexes.lexical import PostingsIndex
 from agentmem.search.indexes.rows import RowScope
-from agentmem.search.indexes.vector import VectorIndex
+from agentmem.search.indexes.vector import Slots, VectorIndex, directions
 from tests.properties.index_models import Row, batch, no_vectors, tuned
 
 EMBEDDER = EmbedderId(name="test", version="1", dimensions=32)
@@ -176,14 +175,16 @@ def test_vectors_keep_their_values_however_they_grow() -> None:
     size = 3_000
     vectors = clustered(size, seed=4)
     query = clustered(1, seed=5)[0]
-    grown = matrix.Matrix(EMBEDDER.dimensions)
+    grown = Slots(EMBEDDER.dimensions, no_vectors)
+    rows = np.arange(1, size + 1)
     for first in range(0, size, 9):
-        grown.append(*matrix.directions(vectors[first : first + 9]))
+        part = slice(first, first + 9)
+        grown.append(rows[part], *directions(vectors[part]))
     slots = np.random.default_rng(0).permutation(size)
     largest = np.abs(vectors).max(axis=1, keepdims=True)[slots]
     assert (np.abs(grown.take(slots) - vectors[slots]) <= largest / 100).all()
-    one = matrix.Matrix(EMBEDDER.dimensions)
-    one.append(*grown.at(np.arange(size)))
+    one = Slots(EMBEDDER.dimensions, no_vectors)
+    one.append(rows, *grown.at(np.arange(size)))
     assert (grown.products(slots, query) == one.products(slots, query)).all()
     assert (one.take(slots) == grown.take(slots)).all()
 

@@ -12,10 +12,10 @@ import pytest
 import agentmem
 from agentmem.search import local as search_module
 from agentmem.search.indexes import files
-from agentmem.search.indexes.matrix import Matrix
-from agentmem.search.indexes.vector import APPROXIMATE_FROM
+from agentmem.search.indexes.vector import APPROXIMATE_FROM, Slots
 from agentmem.testing import HashEmbedder
 from tests.local_search import local
+from tests.properties.index_models import no_vectors
 
 
 def test_a_store_that_is_opened_again_has_its_codes(tmp_path: Path) -> None:
@@ -86,10 +86,10 @@ def test_a_few_vectors_of_a_large_saved_index_take_little_memory() -> None:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     size, wanted = 200_000, np.arange(0, 200_000, 5_000)
-    matrix = Matrix(384, size=size)
+    slots = Slots(384, no_vectors, np.arange(1, size + 1, dtype=np.int32))
     before = resident_bytes()
     vectors = np.ones((len(wanted), 384), dtype=np.int8)
-    matrix.put(wanted, vectors, np.full(len(wanted), 0.5, dtype=np.float32))
+    slots.put(wanted, vectors, np.full(len(wanted), 0.5, dtype=np.float32))
     assert resident_bytes() - before < size * 384 // 10
-    assert (matrix.take(wanted) == 0.5).all()
-    assert len(matrix.missing(np.arange(size))) == size - len(wanted)
+    assert (slots.take(wanted) == 0.5).all()
+    assert len(slots.missing(np.arange(size))) == size - len(wanted)

@@ -22,8 +22,7 @@ import numpy as np
 
 from agentmem.base.errors import StoreCorrupt, StoreFull, StoreReadOnly
 from agentmem.base.protocols import EmbedderId
-from agentmem.search.indexes.lexical import PostingsIndex
-from agentmem.search.indexes.match import Segment
+from agentmem.search.indexes.lexical import PostingsIndex, Segment
 from agentmem.search.indexes.rows import COLUMNS, RowTable, distinct
 from agentmem.search.indexes.vector import VectorIndex
 from agentmem.stores.open_files import new_bytes
@@ -211,14 +210,8 @@ def save_vectors(index: VectorIndex, path: Path) -> str:
     Codes that are being made are waited for: without them every open would make them again.
     """
     index.upkeep.wait()
-    rows, codes = index.snapshot()
-    header = _of_embedder(index.embedder)
-    arrays: dict[str, NDArray[Any]] = {"rows": rows}
-    if codes is not None:
-        packed, coded, centroids, trained_at = codes
-        header |= {"trained_at": trained_at, "coded": coded}
-        arrays |= {"centroids": centroids, "packed": packed}
-    return write_arrays(path, header, arrays)
+    told, arrays = index.snapshot()
+    return write_arrays(path, _of_embedder(index.embedder) | told, arrays)
 
 
 def _of_embedder(embedder: EmbedderId) -> dict[str, Any]:
@@ -235,15 +228,8 @@ def load_vectors(
 ) -> VectorIndex:
     """`index` with what was saved with this digest for its embedder; else `StoreCorrupt`."""
     saved = _opened(path, expected_sha256, _of_embedder(index.embedder), later)
-    header, arrays = saved.header, saved.arrays
     try:
-        index.restore(
-            arrays["rows"],
-            arrays.get("packed"),
-            header.get("coded", 0),
-            arrays.get("centroids"),
-            header.get("trained_at", 0),
-        )
+        index.restore(saved.header, saved.arrays)
     except (ValueError, KeyError) as error:
         raise _unusable(path, f"does not fit together: {error}") from error
     return index

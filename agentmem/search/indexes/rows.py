@@ -5,14 +5,12 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-
-from agentmem.stores.values import IndexRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,11 +46,6 @@ def distinct(values: NDArray[N]) -> NDArray[N]:
     return ordered[first]
 
 
-def columns_in(batch: IndexRows) -> dict[str, NDArray[Any]]:
-    """Those columns of a batch that a table keeps."""
-    return {name: getattr(batch, name) for name in COLUMNS}
-
-
 # ----------------------------------------------------------------------------
 # Which rows a search may see: a value, and the same thing worked out on one table.
 
@@ -77,16 +70,19 @@ class RowScope:
 
 EVERYTHING = RowScope()
 
-Runs = tuple["NDArray[np.int32]", "NDArray[np.int32]", "NDArray[np.int64]"]
-"""The first position of each run, the one after its last, and the place of the first in the
-scope's list."""
+FEW = 64
+"""A scope of at most one row in so many has places of its own."""
+SCATTERED = 32
+"""Looking up a row costs about as much as asking a table about so many postings."""
 
 
 class RowSelection:
-    """A scope worked out on one table: the live rows it holds, by position.
+    """A scope worked out on one table: the live rows it holds, as of that moment.
 
-    `positions` is ascending; `None` stands for every live row below `end`,
-    which spares large stores from writing the list down.
+    `positions` is ascending; `None` stands for every live row below `end`, which spares large
+    stores from writing the list down. What is asked of a few rows goes by *places*, where each
+    stands in that list, so that nothing is as long as the table; for other scopes a row's place
+    is its position.
     """
 
     def __init__(
@@ -97,14 +93,9 @@ class RowSelection:
         self.deletions = table.deletions
         self.count = table.live_count if positions is None else len(positions)
         self.mean_length = total_length / self.count if self.count else 0.0
-        self.frequencies: dict[int, int] = {}
-        """How many of its rows hold a word, for words that were asked for."""
+        self._few = positions if 0 < FEW * self.count <= self.end else None
         self._live, self._columns = table.live, table.column
-
-    @property
-    def unlisted(self) -> bool:
-        """Whether leaving out what is not in it costs less than writing down what is."""
-        return self.positions is None or 2 * self.count >= self.end
+        self._position_of = table.position_of
 
     def is_of(self, table: RowTable) -> bool:
         """Whether the table is as it was when this was worked out."""
@@ -120,30 +111,69 @@ class RowSelection:
         return mask
 
     @cached_property
-    def outside(self) -> NDArray[np.int32]:
-        """The positions below `end` that are not in it, ascending."""
-        return np.flatnonzero(~self.mask).astype(np.int32)
-
-    @cached_property
     def listed(self) -> NDArray[np.int32]:
         """Its positions, written down."""
         if self.positions is None:
             return np.flatnonzero(self.mask).astype(np.int32)
         return self.positions
 
-    @cached_property
-    def runs(self) -> Runs:
-        """Where its positions follow each other."""
-        positions = self.listed
-        cuts = np.flatnonzero(positions[1:] - positions[:-1] != 1) + 1
-        firsts = np.concatenate((np.zeros(min(1, len(positions)), dtype=np.int64), cuts))
-        lasts = np.append(cuts, len(positions))[: len(firsts)]
-        return positions[firsts], positions[lasts - 1] + np.int32(1), firsts
+    @property
+    def rows(self) -> NDArray[np.int32]:
+        """The rows themselves, in the order of their positions."""
+        found: NDArray[np.int32] = self._columns["rows"][self.listed]
+        return found
+
+    def holds(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of `rows` are in it."""
+        positions = places_in(self._position_of, rows)
+        inside = (positions >= 0) & (positions < self.end)
+        if self.count == self.end or not self.end:
+            return inside
+        if self._few is not None:
+            return inside & (self.places_of(rows) >= 0)
+        known = self._live if self.positions is None else self.mask
+        return inside & known.take(positions, mode="clip")
+
+    # -- by place -------------------------------------------------------------------
 
     @cached_property
     def rows_and_lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Its part of two columns of its table."""
-        return self._columns["rows"][self.listed], self._columns["length"][self.listed]
+        """Two columns of the table, by place."""
+        rows, lengths = self._columns["rows"], self._columns["length"]
+        if self._few is not None:
+            return rows[self._few], lengths[self._few]
+        return rows[: self.end], lengths[: self.end]
+
+    def places_of(self, rows: NDArray[Any]) -> NDArray[np.int32]:
+        """The place of each row that is in it; that of others is no place of a row in it."""
+        positions = places_in(self._position_of, rows)
+        if self._few is None:
+            return positions
+        places = self._few.searchsorted(positions).astype(np.int32)
+        places[self._few.take(places, mode="clip") != positions] = -1
+        return places
+
+    def within(
+        self, positions: NDArray[np.int32], counts: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        """Those of ascending positions that are in it, by place, and what is told of each."""
+        if self.count == self.end:
+            return positions, counts
+        few = self._few
+        if few is None:
+            inside = self.mask.take(positions)
+            return positions.compress(inside), counts.compress(inside)
+        if few[-1] - few[0] < self.count:  # side by side
+            part = slice(*positions.searchsorted((few[0], few[-1] + 1)).tolist())
+            return positions[part] - few[0], counts[part]
+        if len(positions) < SCATTERED * len(few):
+            at = np.flatnonzero(self.mask.take(positions))
+            places = few.searchsorted(positions.take(at))
+        else:
+            at = positions.searchsorted(few)
+            places = np.flatnonzero(positions.take(at, mode="clip") == few)
+            at = at.take(places)
+        return places.astype(np.int32), counts.take(at)
 
 
 KEPT_SELECTIONS = 32
@@ -329,20 +359,6 @@ class RowTable:
         whole = len(positions) == self.live_count
         return RowSelection(self, None if whole else positions, total_length=total)
 
-    def holds(self, scope: RowScope, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of `rows` are live and in `scope`."""
-        with self.lock:
-            positions = self.positions_of(rows)
-            inside = positions >= 0
-            if not self.size:
-                return inside
-            safe = np.maximum(positions, 0)
-            if scope.owners is not None:
-                inside &= _among(self._at("owner", safe), scope.owners)
-            if scope.rows is not None:
-                inside &= np.isin(rows, scope.rows)
-            return inside & self._passes(safe, scope)
-
     def columns_of(
         self, rows: NDArray[Any], names: Collection[str] = tuple(COLUMNS)
     ) -> dict[str, NDArray[Any]]:
@@ -359,9 +375,9 @@ class RowTable:
         return found
 
     def neighbours(
-        self, rows: NDArray[Any] | Sequence[int], scope: RowScope = EVERYTHING
+        self, rows: NDArray[Any], seen: RowSelection
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The row before and the row after each of `rows`, 0 where none is live and in `scope`.
+        """The row before and the row after each of `rows`, 0 where none is live and `seen`.
 
         Of several live rows that name the same previous one, the newest follows it.
         """
@@ -379,8 +395,8 @@ class RowTable:
             for at in np.flatnonzero(gone).tolist():
                 after[at] = self._next_of[wanted[at]] = self._find_next(int(wanted[at]))
             return (
-                np.where(self.holds(scope, before), before, np.int64(0)),
-                np.where(self.holds(scope, after), after, np.int64(0)),
+                np.where(seen.holds(before), before, np.int64(0)),
+                np.where(seen.holds(after), after, np.int64(0)),
             )
 
     def _find_next(self, row: int) -> int:
