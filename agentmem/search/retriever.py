@@ -133,43 +133,6 @@ def reranked(
 _NARROWING = ("where", "kinds", "source_url", "session", "since", "until", "as_of")
 
 
-def explain(
-    store: Store,
-    request: Request,
-    found: Candidates,
-    ranked: Ranked,
-    fate: Callable[[Memory, float], str],
-) -> tuple[Candidate, ...]:
-    """The candidates of both legs and the neighbours that were ranked, best first, as far as
-    `fate` has a word on what became of them."""
-    memories = store.get_rows(request.selection.reader, found.rows.tolist())
-    made: list[Candidate] = []
-    for at in ranked.order.tolist():
-        row, score = int(found.rows[at]), float(ranked.scores[at])
-        memory = memories.get(row)
-        became = "" if memory is None else fate(memory, score)
-        if memory is None or not became:
-            continue
-        lexical_rank, lexical_raw = found.lexical.of(row)
-        vector_rank, vector_raw = found.vector.of(row)
-        boosts = zip(FEATURES[LEG_FEATURES:], ranked.features[at, LEG_FEATURES:], strict=True)
-        made.append(
-            Candidate(
-                id=memory.id,
-                score=score,
-                lexical_raw=lexical_raw,
-                vector_raw=vector_raw,
-                lexical=float(ranked.lexical[at]),
-                vector=None if ranked.vector is None else float(ranked.vector[at]),
-                lexical_rank=lexical_rank,
-                vector_rank=vector_rank,
-                boosts={name: round(float(value), 4) for name, value in boosts if value},
-                fate=became,
-            )
-        )
-    return tuple(made)
-
-
 def removed_by(request: Request, memory: Memory) -> str:
     """The first part of the selection that this memory does not pass."""
     bare = Selection(reader=request.selection.reader)
@@ -187,6 +150,8 @@ def removed_by(request: Request, memory: Memory) -> str:
 LEG = 50
 """How many rows each leg brings in, and more for who asks for many: twice what is asked for."""
 RERANKED = 50
+NAMING_WORDS = 200
+"""So many words of a question are looked at for somebody's name."""
 LATELY = 50
 """Among so many of the newest memories are those who speak in a conversation."""
 _ROLES = frozenset(name_id(role) for role in CHAT_ROLES)
@@ -225,7 +190,7 @@ class Retriever:
         degradations: list[str] = []
         found = self.find(request, degradations, cold=cold)
         hits: list[Hit] = []
-        candidates: tuple[Candidate, ...] = ()
+        looked_at: list[tuple[Candidates, Ranked]] = []
         world = best = 0.0
         if found is not None:
             world = self._own_world(request, found)
@@ -234,10 +199,14 @@ class Retriever:
             if request.by_question:
                 ranked = search_scores(ranked, found.evidence, world)
             hits = self._hits(request, found, ranked, degradations)
-            if request.explain:
-                candidates = self._explained(request, found, ranked, hits)
+            looked_at.append((found, ranked))
+        candidates: tuple[Candidate, ...] = ()
         if request.explain:
-            candidates += self._filtered(request, candidates, cold=cold)
+            # The same question among all that the reader may see: what a filter kept away.
+            everything = self.find(request, [], cold=cold, unfiltered=True)
+            if everything is not None:
+                looked_at.append((everything, self._rank(everything)))
+            candidates = self._explained(request, looked_at, hits)
         results = SearchResults(
             hits=tuple(hits),
             own_world=world,
@@ -266,33 +235,49 @@ class Retriever:
         return rank(found.evidence, found.asked.question, model=model)
 
     def _explained(
-        self, request: Request, found: Candidates, ranked: Ranked, hits: Sequence[Hit]
+        self,
+        request: Request,
+        looked_at: Sequence[tuple[Candidates, Ranked]],
+        hits: Sequence[Hit],
     ) -> tuple[Candidate, ...]:
+        """The candidates of both legs and the neighbours that were ranked, best first, then those
+        that a filter kept away; each with what became of it."""
         returned = {hit.memory.id for hit in hits}
-
-        def fate(memory: Memory, score: float) -> str:
-            if memory.id in returned:
-                return "returned"
-            passed = score >= request.threshold
-            return "over top_k" if passed else f"below threshold {request.threshold:g}"
-
-        return explain(self._store, request, found, ranked, fate)
-
-    def _filtered(
-        self, request: Request, candidates: Sequence[Candidate], *, cold: bool
-    ) -> tuple[Candidate, ...]:
-        """What the same question would have found among all that the reader may see, and which
-        filter kept it from being a candidate."""
-        known = {candidate.id for candidate in candidates}
-
-        def fate(memory: Memory, _: float) -> str:
-            seen = memory.id in known or selected(request.selection, memory)
-            return "" if seen else f"filtered: {removed_by(request, memory)}"
-
-        found = self.find(request, [], cold=cold, unfiltered=True)
-        return (
-            () if found is None else explain(self._store, request, found, self._rank(found), fate)
-        )
+        made: dict[str, Candidate] = {}
+        for found, ranked in looked_at:
+            memories = self._store.get_rows(request.selection.reader, found.rows.tolist())
+            for at in ranked.order.tolist():
+                row, score = int(found.rows[at]), float(ranked.scores[at])
+                memory = memories.get(row)
+                if memory is None or memory.id in made:
+                    continue
+                if memory.id in returned:
+                    fate = "returned"
+                elif not found.asked.unfiltered:
+                    passed = score >= request.threshold
+                    fate = "over top_k" if passed else f"below threshold {request.threshold:g}"
+                elif selected(request.selection, memory):
+                    continue
+                else:
+                    fate = f"filtered: {removed_by(request, memory)}"
+                lexical_rank, lexical_raw = found.lexical.of(row)
+                vector_rank, vector_raw = found.vector.of(row)
+                boosts = zip(
+                    FEATURES[LEG_FEATURES:], ranked.features[at, LEG_FEATURES:], strict=True
+                )
+                made[memory.id] = Candidate(
+                    id=memory.id,
+                    score=score,
+                    lexical_raw=lexical_raw,
+                    vector_raw=vector_raw,
+                    lexical=float(ranked.lexical[at]),
+                    vector=None if ranked.vector is None else float(ranked.vector[at]),
+                    lexical_rank=lexical_rank,
+                    vector_rank=vector_rank,
+                    boosts={name: round(float(value), 4) for name, value in boosts if value},
+                    fate=fate,
+                )
+        return tuple(made.values())
 
     # -- asking both legs ---------------------------------------------------------------
 
@@ -427,9 +412,9 @@ def _reach(evidence: Evidence, passed: NDArray[np.intp], wanted: int) -> int:
     return int(np.searchsorted(np.cumsum(~unsure), wanted)) + 1
 
 
-def name_candidates(query: str, *, longest: int = 3, words_read: int = 200) -> tuple[str, ...]:
+def name_candidates(query: str, *, longest: int = 3) -> tuple[str, ...]:
     """Runs of up to `longest` words of a question that could be somebody's name."""
-    words = [word.strip("?!.,;:\"'()[]") for word in query.split()[:words_read]]
+    words = [word.strip("?!.,;:\"'()[]") for word in query.split()[:NAMING_WORDS]]
     words = [word.removesuffix("'s").removesuffix("’s") for word in words]
     runs = (
         " ".join(words[start : start + size])
