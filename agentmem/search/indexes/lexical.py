@@ -29,6 +29,7 @@ from agentmem.search.indexes.rows import (
     RowSelection,
     RowTable,
     distinct,
+    firsts_of,
     grown,
 )
 from agentmem.stores.values import IndexRows
@@ -80,7 +81,7 @@ def build(
         return EMPTY
     order = np.argsort(terms, kind="stable")
     ordered = terms[order]
-    firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    firsts = firsts_of(ordered)
     return Segment(
         terms=ordered[firsts],
         offsets=np.append(firsts, len(terms)).astype(np.int64),

@@ -6,7 +6,7 @@ import threading
 from array import array
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,9 +41,16 @@ COLUMNS: Mapping[str, type[np.generic]] = {
 def distinct(values: NDArray[N]) -> NDArray[N]:
     """The values in order, each once: `np.unique`, which would import all of `numpy.ma`."""
     ordered = np.sort(values)
-    first = np.ones(len(ordered), dtype=np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return ordered[first]
+    return ordered[firsts_of(ordered)]
+
+
+def firsts_of(*columns: NDArray[Any]) -> NDArray[np.intp]:
+    """Where another value begins in any of some columns of one length."""
+    new = np.ones(len(columns[0]), dtype=np.bool_)
+    new[1:] = False
+    for values in columns:
+        new[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(new)
 
 
 # ----------------------------------------------------------------------------
@@ -96,10 +103,6 @@ class RowSelection:
         self._few = positions if 0 < FEW * self.count <= self.end else None
         self._live, self._columns = table.live, table.column
         self._position_of = table.position_of
-
-    def is_of(self, table: RowTable) -> bool:
-        """Whether the table is as it was when this was worked out."""
-        return self.end == table.size and self.deletions == table.deletions
 
     @cached_property
     def mask(self) -> NDArray[np.bool_]:
@@ -206,8 +209,8 @@ class RowTable:
         """How many live rows an owner has."""
         self._kept: OrderedDict[tuple[frozenset[int] | None, int], RowSelection] = OrderedDict()
         self._flags_seen = 0
-        self._speakers: dict[int, Counter[int]] = {}  # by owner: in how many live rows
-        self._speakers_entered = 0
+        self._speakers: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        """By owner who speaks in how many live rows."""
         self._turns: Counter[int] = Counter()
 
     # -- changing -----------------------------------------------------------------
@@ -241,18 +244,28 @@ class RowTable:
         self.live_length += int(part["length"].sum(dtype=np.int64))
         self._flags_seen |= int(np.bitwise_or.reduce(part["flags"]))
         kinds = part["kind"]
-        self._turns.update(distinct(kinds[np.append(True, kinds[1:] != kinds[:-1])]).tolist())
+        self._turns.update(distinct(kinds[firsts_of(kinds)]).tolist())
         known = np.flatnonzero(part["previous"] > 0)
         np.maximum.at(self._next_of, part["previous"][known], part["rows"][known])
         order = np.argsort(part["owner"], kind="stable").astype(np.int32)
         owners = part["owner"][order]
         order += np.int32(start)
-        firsts = np.flatnonzero(np.append(True, owners[1:] != owners[:-1])).tolist()
+        firsts = firsts_of(owners).tolist()
         for owner, first, last in zip(
             owners[firsts].tolist(), firsts, [*firsts[1:], len(order)], strict=True
         ):
             self._owned[owner].frombytes(order[first:last].tobytes())
             self._counts[owner] += last - first
+        spoken = np.flatnonzero(part["speaker"])
+        owners, speakers = part["owner"][spoken], part["speaker"][spoken]
+        order = np.lexsort((speakers, owners))
+        owners, speakers = owners[order], speakers[order]
+        starts = firsts_of(owners, speakers)
+        counts = np.diff(starts, append=len(order))
+        for owner, speaker, count in zip(
+            owners[starts].tolist(), speakers[starts].tolist(), counts.tolist(), strict=True
+        ):
+            self._speakers[owner][speaker] += count
 
     def delete(self, rows: NDArray[Any]) -> int:
         """Take rows out and return how many there were; unknown ones are passed over."""
@@ -268,8 +281,8 @@ class RowTable:
         kinds, owners, speakers = (values.tolist() for values in found)
         self._turns.update(kinds)
         self._counts.subtract(owners)
-        for position, owner, speaker in zip(positions.tolist(), owners, speakers, strict=True):
-            if speaker and position < self._speakers_entered:
+        for owner, speaker in zip(owners, speakers, strict=True):
+            if speaker:
                 self._speakers[owner][speaker] -= 1
         self.live[positions] = False
         self.live_count -= len(positions)
@@ -304,8 +317,7 @@ class RowTable:
     @property
     def mixed(self) -> bool:
         """Whether owners' rows lie so much among each other that ordering them is worth it."""
-        owners = self.column["owner"][: self.size]
-        runs = 1 + int(np.count_nonzero(owners[1:] != owners[:-1]))
+        runs = len(firsts_of(self.column["owner"][: self.size]))
         return runs > 2 * len(self._owned) + MIXED_RUNS
 
     def select(self, scope: RowScope = EVERYTHING) -> RowSelection:
@@ -314,23 +326,18 @@ class RowTable:
             if scope.rows is not None:
                 positions = self.positions_of(scope.rows)
                 positions = distinct(positions[positions >= 0])
-                if scope.owners is not None:
-                    positions = positions[_among(self._at("owner", positions), scope.owners)]
                 return self._selection(positions[self._passes(positions, scope)])
-            chosen = self._kept_selection(scope.owners, scope.without_flags & self._flags_seen)
+            key = scope.owners, scope.without_flags & self._flags_seen
+            found = self._kept.pop(key, None)
+            if found is None or (found.end, found.deletions) != (self.size, self.deletions):
+                found = self._worked_out(*key, found)
+            self._kept[key] = found
+            if len(self._kept) > KEPT_SELECTIONS:
+                self._kept.popitem(last=False)
             if (scope.kinds, scope.created_from_us, scope.created_before_us) == (None, None, None):
-                return chosen
-            return self._selection(chosen.listed[self._passes(chosen.listed, scope)])
-
-    def _kept_selection(self, owners: frozenset[int] | None, flags: int) -> RowSelection:
-        key = (owners, flags)
-        found = self._kept.pop(key, None)
-        if found is None or not found.is_of(self):
-            found = self._worked_out(owners, flags, found)
-        self._kept[key] = found
-        if len(self._kept) > KEPT_SELECTIONS:
-            self._kept.popitem(last=False)
-        return found
+                return found
+            passes = self._passes(found.listed, replace(scope, owners=None))
+            return self._selection(found.listed[passes])
 
     def _worked_out(
         self, owners: frozenset[int] | None, flags: int, before: RowSelection | None
@@ -339,19 +346,16 @@ class RowTable:
         everyone = owners is None or sum(self._counts[one] for one in owners) == self.live_count
         if everyone and not flags:
             return RowSelection(self, None, total_length=self.live_length)
-        scope = RowScope(owners=owners, without_flags=flags)
         start, known = 0, np.zeros(0, dtype=np.int32)
         if before is not None and before.deletions == self.deletions:
             start, known = before.end, before.listed
         elif owners is not None and not everyone:
             start = self.size
             parts = [np.array(self._owned[one], np.int32) for one in owners if one in self._owned]
-            known = np.sort(np.concatenate(parts)) if len(parts) > 1 else (*parts, known)[0]
-            known = known[self._passes(known, scope)] if flags or self.dead_count else known
+            known = np.sort(np.concatenate((known, *parts)))
+            known = known[self._passes(known, RowScope(without_flags=flags))]
         fresh = np.arange(start, self.size, dtype=np.int32)
-        fresh = fresh[self._passes(fresh, scope)]
-        if owners is not None and fresh.size:
-            fresh = fresh[_among(self._at("owner", fresh), owners)]
+        fresh = fresh[self._passes(fresh, RowScope(owners=owners, without_flags=flags))]
         return self._selection(np.concatenate((known, fresh)) if fresh.size else known)
 
     def _selection(self, positions: NDArray[np.int32]) -> RowSelection:
@@ -407,28 +411,9 @@ class RowTable:
     def speakers(self, scope: RowScope = EVERYTHING) -> frozenset[int]:
         """Who speaks in any live row of the owners in `scope`."""
         with self.lock:
-            self._enter_speakers()
             owners = self._speakers if scope.owners is None else scope.owners
             known = [self._speakers[owner] for owner in owners if owner in self._speakers]
             return frozenset(who for counts in known for who, rows in counts.items() if rows)
-
-    def _enter_speakers(self) -> None:
-        start, self._speakers_entered = self._speakers_entered, self.size
-        if start == self.size:
-            return
-        speakers = self.column["speaker"][start : self.size]
-        spoken = np.flatnonzero((speakers != 0) & self.live[start : self.size])
-        speakers, owners = speakers[spoken], self.column["owner"][start : self.size][spoken]
-        order = np.lexsort((speakers, owners))
-        owners, speakers = owners[order], speakers[order]
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = (owners[1:] != owners[:-1]) | (speakers[1:] != speakers[:-1])
-        firsts = np.flatnonzero(new)
-        counts = np.diff(firsts, append=len(order))
-        for owner, speaker, count in zip(
-            owners[firsts].tolist(), speakers[firsts].tolist(), counts.tolist(), strict=True
-        ):
-            self._speakers.setdefault(owner, Counter())[speaker] += count
 
     def _at(self, name: str, positions: NDArray[Any]) -> NDArray[Any]:
         """A column at these positions. Not by `take`: it writes out the whole of a column of one
@@ -437,8 +422,10 @@ class RowTable:
         return values
 
     def _passes(self, positions: NDArray[Any], scope: RowScope) -> NDArray[np.bool_]:
-        """Which positions are live and of the kinds, times and flags of `scope`."""
+        """Which positions are live and of the owners, kinds, times and flags of `scope`."""
         passes: NDArray[np.bool_] = self.live[positions]
+        if scope.owners is not None:
+            passes &= _among(self._at("owner", positions), scope.owners)
         if scope.kinds is not None:
             passes &= _among(self._at("kind", positions), scope.kinds)
         if scope.created_from_us is not None:

@@ -308,7 +308,7 @@ class Slots:
             among, products = among.compress(keep), products.compress(keep)
         rows = self.row_of.take(among).astype(np.int64)
         order = np.lexsort((rows, -products))[:n]
-        return rows[order], _bounded(products[order])
+        return rows[order], products[order].clip(-1.0, 1.0)  # rounding may have carried them past
 
 
 def _room(size: int, dimensions: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -590,7 +590,7 @@ class VectorIndex:
         found = np.full(len(wanted), np.nan, dtype=np.float32)
         if there.any():
             slots.fill(wanted[there])
-            found[there] = _bounded(slots.products(wanted[there], _unit(vector)))
+            found[there] = slots.products(wanted[there], _unit(vector)).clip(-1.0, 1.0)
         return found
 
 
@@ -600,11 +600,6 @@ def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
         return vector
     wide = vector.astype(np.float64)
     return np.asarray(wide / (float(np.linalg.norm(wide)) or 1.0), dtype=np.float32)
-
-
-def _bounded(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Cosines, which rounding may have carried past 1 or -1."""
-    return np.minimum(np.maximum(cosines, np.float32(-1.0)), np.float32(1.0))
 
 
 def _width(depth: int, in_scope: int, size: int) -> int:
