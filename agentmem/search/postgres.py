@@ -158,7 +158,19 @@ class PostgresSearch:
         condition, values = in_sql(*seen_condition(reader))
         values["wanted"] = COLD if cold else 0
         statement = _READER.format(condition=condition)
-        return _reader(self._database.read(lambda t: t.only(statement, **values)))
+        found = self._database.read(lambda t: t.only(statement, **values))
+        whose = [one for one in found if one[0] is not None]
+        others = [one[-1] for one in found if one[0] is None]
+        return _Reader(
+            owners={owner: visibility for owner, visibility, *_ in whose},
+            states=[
+                (owner, flags, rows, int(size))
+                for owner, _, flags, rows, size, _ in whose
+                if flags is not None
+            ],
+            speakers={name_id(speaker) for speaker in others if speaker is not None},
+            cold=None in others,
+        )
 
     def candidates(self, asked: Asked) -> Candidates | None:
         """What both legs bring in and what surrounds it, all from one state of the database."""
@@ -215,21 +227,6 @@ class _Reader(NamedTuple):
     states: list[tuple[int, int, int, int]]
     speakers: set[int]
     cold: bool
-
-
-def _reader(found: Sequence[Row]) -> _Reader:
-    whose = [one for one in found if one[0] is not None]
-    others = [one[-1] for one in found if one[0] is None]
-    return _Reader(
-        {owner: visibility for owner, visibility, *_ in whose},
-        [
-            (own, flags, rows, int(size))
-            for own, _, flags, rows, size, _ in whose
-            if flags is not None
-        ],
-        {name_id(speaker) for speaker in others if speaker is not None},
-        None in others,
-    )
 
 
 class _Question:
