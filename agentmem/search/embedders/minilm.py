@@ -208,8 +208,13 @@ def multiply_whole_numbers(model: bytes) -> bytes:
     """
     fields = list(read_fields(model))
     graph = next((list(read_fields(f.value)) for f in fields if f.number == _GRAPH), [])
-    tensors = {_tensor_name(f.value): f.value for f in graph if f.number == _INITIALIZER}
-    nodes = [_read_node(f.value) if f.number == _NODE else None for f in graph]
+    tensors = {_texts(f.value, 8)[0]: f.value for f in graph if f.number == _INITIALIZER}
+    nodes = [
+        _GraphNode("".join(_texts(f.value, 4)), _texts(f.value, 1), _texts(f.value, 2))
+        if f.number == _NODE
+        else None
+        for f in graph
+    ]
     made_by = {name: node for node in nodes if node for name in node.outputs}
     written: list[bytes | memoryview] = []
     more: list[bytes] = []
@@ -255,22 +260,14 @@ def _holds(tensor: memoryview | None, kind: bytes) -> bool:
     )
 
 
-def _read_node(message: memoryview) -> _GraphNode:
-    texts: dict[int, list[str]] = {1: [], 2: [], 4: []}
-    for field in read_fields(message):
-        if field.number in texts:
-            texts[field.number].append(bytes(field.value).decode())
-    return _GraphNode("".join(texts[4]), texts[1], texts[2])
+def _texts(message: memoryview, number: int) -> list[str]:
+    return [bytes(f.value).decode() for f in read_fields(message) if f.number == number]
 
 
 def _write_node(node: _GraphNode, inputs: Sequence[str]) -> bytes:
     named = [(1, name) for name in inputs] + [(2, name) for name in node.outputs]
     named += [(4, "DynamicQuantizeMatMul"), (7, "com.microsoft")]
     return b"".join(_field(number, text.encode()) for number, text in named)
-
-
-def _tensor_name(message: memoryview) -> str:
-    return next((bytes(f.value).decode() for f in read_fields(message) if f.number == 8), "")
 
 
 def _flat_tensor(message: memoryview, name: str) -> bytes:
