@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 import agentmem
 from agentmem.base.lazy import Lazy, LazyPattern, compile_late, made
+from agentmem.search.embedders import wordllama
 from agentmem.search.embedders.base import package_folder
-from agentmem.search.embedders.wordllama import BytePairs, WordLlamaEmbedder, read_byte_pairs
+from agentmem.search.embedders.wordllama import BytePairs, WordLlamaEmbedder
 from agentmem.search.indexes.rows import distinct
 from agentmem.sources.background import as_json, weigh
 from agentmem.tokens.litellm import ListedLimits, listed_limits
@@ -150,8 +151,7 @@ def both_tokenizers() -> tuple[BytePairs, Any]:
     folder = package_folder("wordllama")
     assert folder is not None
     path = folder / "tokenizers/l2_supercat_tokenizer_config.json"
-    pairs = read_byte_pairs(json.loads(path.read_bytes()))
-    assert pairs is not None
+    pairs = BytePairs(json.loads(path.read_bytes()))
     return pairs, Tokenizer.from_file(str(path))
 
 
@@ -186,11 +186,14 @@ def test_texts_that_only_the_library_can_read_are_left_to_it(text: str) -> None:
     assert np.allclose(static.embed_documents([text])[0], mean / np.linalg.norm(mean), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "table", [None, [], {}, {"model": None}, {"model": {"vocab": {}, "merges": []}}, "text"]
-)
-def test_a_tokenizer_of_another_kind_is_left_to_the_library(table: Any) -> None:
-    assert read_byte_pairs(table) is None
+def test_a_tokenizer_file_of_another_digest_is_left_to_the_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = WordLlamaEmbedder().embed_query("green tea")
+    monkeypatch.setattr(wordllama, "KNOWN_SHA256", "another")
+    static = WordLlamaEmbedder()
+    assert (static.embed_query("green tea") == expected).all()
+    assert static._loaded.value[1]._pairs is None
 
 
 def test_the_first_questions_do_not_load_the_tokenizers_library() -> None:
