@@ -213,20 +213,14 @@ def render_tools(tools: Sequence[Mapping[str, Any]]) -> str:
     """The text the model sees for `tools`, in OpenAI's, Anthropic's or Gemini's form of them."""
     lines = ["namespace functions {", ""]
     for tool in tools:
-        for function in _functions(tool):
-            lines += _declaration(function)
+        functions = tool.get("function_declarations") or tool.get("functionDeclarations")
+        if not isinstance(functions, list | tuple):
+            functions = [tool["function"] if isinstance(tool.get("function"), Mapping) else tool]
+        for function in functions:
+            if isinstance(function, Mapping):
+                lines += _declaration(function)
     lines.append("} // namespace functions")
     return require_text("\n".join(lines), "tools")
-
-
-def _functions(tool: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    declared = tool.get("function_declarations") or tool.get("functionDeclarations")
-    if isinstance(declared, list | tuple):
-        yield from (f for f in declared if isinstance(f, Mapping))
-    elif isinstance(tool.get("function"), Mapping):
-        yield tool["function"]
-    else:
-        yield tool
 
 
 def _declaration(function: Mapping[str, Any]) -> Iterator[str]:
@@ -275,7 +269,12 @@ def _type(schema: Mapping[str, Any], depth: int) -> str:
     for key in ("enum", "anyOf", "oneOf", "allOf"):
         options = schema.get(key)
         if isinstance(options, list | tuple) and options:
-            return " | ".join(_options(options, key, depth))
+            return " | ".join(
+                _json(option)
+                if key == "enum" or not isinstance(option, Mapping)
+                else _type(option, depth + 1)
+                for option in options
+            )
     if "const" in schema:
         return _json(schema["const"])
     if "$ref" in schema:
@@ -288,14 +287,6 @@ def _type(schema: Mapping[str, Any], depth: int) -> str:
     if schema.get("properties"):
         return "\n".join(("{", *_members(schema, depth + 1), "}"))
     return _TYPES.get(kind, kind) if isinstance(kind, str) else "any"
-
-
-def _options(options: Iterable[Any], key: str, depth: int) -> Iterator[str]:
-    for option in options:
-        if key != "enum" and isinstance(option, Mapping):
-            yield _type(option, depth + 1)
-        else:
-            yield _json(option)
 
 
 def _comment(description: object) -> Iterator[str]:
@@ -626,7 +617,11 @@ class Tokenizer:
 
     def count_message(self, message: Message, *, warn: bool = True) -> int:
         """The tokens one message adds to a request."""
-        media = self.count_media if warn else self._media_tokens
+
+        def quietly(media: Media) -> int:
+            return estimate_media(media, self.model).tokens
+
+        media = self.count_media if warn else quietly
         return count_message(message, count=self._count, count_media=media)
 
     def at_most(self, text: str) -> int:
@@ -657,9 +652,6 @@ class Tokenizer:
         if estimate.warning:
             warnings.warn(estimate.warning, MediaWarning, stacklevel=2)
         return estimate.tokens
-
-    def _media_tokens(self, media: Media) -> int:
-        return estimate_media(media, self.model).tokens
 
     @property
     def available_tokens(self) -> int:
@@ -738,23 +730,19 @@ def _bound_for(counted_with: str) -> Callable[[str], int]:
 
 def _bytes_and_cuts(text: str) -> int:
     """A token of a byte-pair encoding is a byte at least; a cut through a long word costs more."""
-    size = len(text) if text.isascii() else _bytes(text)
+    size = len(text.encode("utf-8"))
     return size + CUT_TOKENS * (size // LONGEST_RUN_CHARACTERS)
 
 
 def _twice_the_bytes(text: str) -> int:
     """An estimate, or an encoding whose tokens a factor makes more of; a digit is one more."""
-    digits = sum(map(str.isdigit, text)) if text.isascii() else _bytes(text)
-    return 2 * _bytes(text) + digits + 3
+    size = len(text.encode("utf-8"))
+    return 2 * size + (sum(map(str.isdigit, text)) if text.isascii() else size) + 3
 
 
 def _twice_if_ascii(text: str) -> int:
     """Other tokenizers bring characters to another form first, which may be many times longer."""
     return 2 * len(text) + 16 if text.isascii() else UNBOUNDED
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8"))
 
 
 _counters: dict[str, CachedCounter] = {}
