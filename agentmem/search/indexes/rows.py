@@ -352,7 +352,7 @@ class RowTable:
         elif owners is not None and not everyone:
             start = self.size
             parts = [np.array(self._owned[one], np.int32) for one in owners if one in self._owned]
-            known = np.sort(np.concatenate((known, *parts)))
+            known = np.sort(np.concatenate(parts)) if len(parts) > 1 else (*parts, known)[0]
             known = known[self._passes(known, RowScope(without_flags=flags))]
         fresh = np.arange(start, self.size, dtype=np.int32)
         fresh = fresh[self._passes(fresh, RowScope(owners=owners, without_flags=flags))]
