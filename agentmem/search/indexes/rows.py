@@ -258,10 +258,10 @@ class RowTable:
             self._counts[owner] += last - first
         spoken = np.flatnonzero(part["speaker"])
         owners, speakers = part["owner"][spoken], part["speaker"][spoken]
-        order = np.lexsort((speakers, owners))
-        owners, speakers = owners[order], speakers[order]
+        pairs = np.lexsort((speakers, owners))
+        owners, speakers = owners[pairs], speakers[pairs]
         starts = firsts_of(owners, speakers)
-        counts = np.diff(starts, append=len(order))
+        counts = np.diff(starts, append=len(pairs))
         for owner, speaker, count in zip(
             owners[starts].tolist(), speakers[starts].tolist(), counts.tolist(), strict=True
         ):
