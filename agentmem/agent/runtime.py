@@ -265,7 +265,10 @@ class Runtime:
     def tokenizer(
         self, model: str, context_window: int | None = None, *, estimated_for: str | None = None
     ) -> tuple[Tokenizer, tuple[str, ...]]:
-        """The counter for `model`, and what had to be assumed about it."""
+        """The counter for `model`, and what had to be assumed about it.
+
+        Made with `estimated_for`, it estimates, and that is why.
+        """
         known = self._tokenizers.get((model, context_window))
         if known is None:
             with warnings.catch_warnings(record=True) as caught:
@@ -280,10 +283,6 @@ class Runtime:
             notes = notes if estimated_for is None else [estimated_for]
             known = self._tokenizers[model, context_window] = (made, tuple(notes))
         return known
-
-    def estimate_tokens(self, model: str, note: str) -> None:
-        """Estimate the tokens of `model` from now on unless they are counted already."""
-        self.tokenizer(model, estimated_for=note)
 
     def first_time(self, what: str) -> bool:
         """Whether nobody asked this before: what had to be assumed of a model is said once."""

@@ -38,7 +38,7 @@ def read_docstring(docstring: str | None) -> tuple[str, Mapping[str, str]]:
     text = cleandoc(docstring or "")
     try:
         found = parse(text)
-    except ParseError:
+    except (ParseError, LookupError):  # the latter of fields that stand apart from their names
         return text, {}
     if not found.meta:  # kept to the letter
         return text, {}

@@ -94,7 +94,7 @@ def inspect_context(
     require_text(query, "query")
     last = _last(memory, scope)  # before there is a runtime, whose trace has a worker
     if not exact:
-        memory.runtime.estimate_tokens(model, ESTIMATED)
+        memory.runtime.tokenizer(model, estimated_for=ESTIMATED)
     said = require_messages(messages)
     asked = query or (last.query if last and not said else "")
     if asked or not said:

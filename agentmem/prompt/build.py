@@ -459,22 +459,23 @@ def _fill_section(
 # left out, and the exact counts can wait until somebody asks for them.
 
 
-AtMost = Callable[[str], int]
-"""No less than the tokens of a text, however they are counted, and no less than its length."""
-
 MESSAGE_TOKENS = 8
 """More than any provider frames a message with."""
 
 
 def write_whole(
     *,
-    at_most: AtMost,
+    at_most: TokenCounter,
     limit_tokens: int,
     knowledge_tokens: int,
     candidates: Sequence[OfferedSource] = (),
     **offered: Any,
 ) -> str | None:
-    """The text that `build_block` gives for the same, or None where something might not fit."""
+    """The text that `build_block` gives for the same, or None where something might not fit.
+
+    `at_most` gives no less than the tokens of a text, however they are counted, and no less
+    than its length.
+    """
     known = 0
     for one in candidates:
         source = one.source

@@ -71,7 +71,7 @@ def forked(path: Path, count: int) -> None:
 def learn(path: Path, count: int) -> None:
     with agentmem.open(path, embedder=None, judge_new=False) as memory:
         runtime = memory.runtime
-        runtime.estimate_tokens("gpt-4o", "")  # no vocabulary has to be loaded
+        runtime.tokenizer("gpt-4o", estimated_for="")  # no vocabulary has to be loaded
         say("ready")
         sys.stdin.readline()
         for number in range(count):

@@ -139,4 +139,6 @@ def test_docstrings_of_three_styles_are_read() -> None:
     assert read_docstring(numpy) == ("Do it.", {"a": "The first."})
     assert read_docstring(sphinx) == ("Do it.", {"a": "The first.", "b": "The second, continued."})
     assert read_docstring(None) == ("", {})
+    assert read_docstring("Find :a (int): it") == ("Find :a (int): it", {})
+    assert read_docstring(":    :a (int): xParameters") == (":    :a (int): xParameters", {})
     assert read_docstring("Find: it\n  anywhere") == ("Find: it\n  anywhere", {})
