@@ -442,15 +442,9 @@ def pack_request(context: Context) -> ContextPlan:
 
 def trace_of(context: Context, plan: ContextPlan | None) -> Snapshot:
     """What was looked at for a turn, and what became of it."""
-    chosen = context.chosen
     built = context.built
     found = looked_at_knowledge(
-        context.hits,
-        chosen.passed_over,
-        built,
-        factors=context.factors,
-        reasons=context.reasons,
-        merits=chosen.merits,
+        context.hits, context.chosen, built, factors=context.factors, reasons=context.reasons
     )
     told = looked_at_profile(context.profile, built, heard=context.heard)
     return Snapshot(

@@ -24,7 +24,7 @@ from agentmem.inspector.doctor import DoctorReport
 from agentmem.inspector.look import Event, Inspection
 from agentmem.inspector.replay import Replay, SnapshotDiff, Why
 from agentmem.inspector.stats import StatsReport
-from agentmem.prompt.budget import Budget, BudgetWarning, Fate, budget_to_dict, fates_to_list
+from agentmem.prompt.budget import Budget, BudgetWarning, Fate, budget_to_dict, fate_to_dict
 from agentmem.prompt.snapshot import Snapshot
 
 VERSION = 1
@@ -201,7 +201,7 @@ def _values(value: Any) -> Any:
     if isinstance(value, Budget):
         return budget_to_dict(value)
     if isinstance(value, Fate):
-        return fates_to_list([value])[0]
+        return fate_to_dict(value)
     if is_dataclass(value):
         title = type(value).__name__
         names = (*_COMPUTED.get(title, ()), *(one.name for one in fields(value)))

@@ -483,20 +483,17 @@ def budget_to_dict(budget: Budget) -> dict[str, Any]:
     }
 
 
-def fates_to_list(fates: Iterable[Fate]) -> list[dict[str, Any]]:
-    """Every package's fate as plain JSON values."""
-    return [
-        {
-            "id": fate.package.id,
-            "type": fate.package.type,
-            "outcome": fate.outcome,
-            "reason": fate.reason,
-            "score": fate.score,
-            "tokens": fate.package.tokens,
-            "sent_tokens": fate.tokens,
-        }
-        for fate in fates
-    ]
+def fate_to_dict(fate: Fate) -> dict[str, Any]:
+    """A package's fate as plain JSON values."""
+    return {
+        "id": fate.package.id,
+        "type": fate.package.type,
+        "outcome": fate.outcome,
+        "reason": fate.reason,
+        "score": fate.score,
+        "tokens": fate.package.tokens,
+        "sent_tokens": fate.tokens,
+    }
 
 
 # ----------------------------------------------------------------------------

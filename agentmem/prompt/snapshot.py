@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from agentmem.base.types import EMPTY, Hit, Memory, Scope, quoted, served_text, utc
 from agentmem.prompt.budget import ContentPackage, Fate, make_package
-from agentmem.prompt.build import BuiltBlock, SourceFate
+from agentmem.prompt.build import BuiltBlock, Chosen, SourceFate
 
 Decision = Literal["kept", "cut", "dropped"]
 Section = Literal["knowledge", "profile", "working", "history", "media", "other"]
@@ -173,18 +173,17 @@ def packages_of(built: BuiltBlock) -> list[ContentPackage]:
 
 def looked_at_knowledge(
     hits: Sequence[Hit],
-    passed_over: Sequence[tuple[Hit, str]],
+    chosen: Chosen,
     built: BuiltBlock,
     *,
     factors: Mapping[str, float] = EMPTY,
     reasons: Mapping[str, str] = EMPTY,
-    merits: Mapping[str, float] = EMPTY,
 ) -> list[Looked]:
     """What was found, with its scores and fate; tool results that are pointed to are `working`.
 
     `reasons` say why something was offered that no search found.
     """
-    passed_by = {hit.memory.id: reason for hit, reason in passed_over}
+    passed_by = {hit.memory.id: reason for hit, reason in chosen.passed_over}
     fates = {fate.id: fate for fate in (*built.knowledge.fates, *built.pointers)}
     pointers = {fate.id for fate in built.pointers}
     looked = []
@@ -203,7 +202,7 @@ def looked_at_knowledge(
                 text=served_text(memory),
                 rank=rank,
                 score=hit.score,
-                merit=merits.get(memory.id),
+                merit=chosen.merits.get(memory.id),
                 lexical=hit.lexical,
                 vector=hit.vector,
                 lexical_rank=hit.lexical_rank,

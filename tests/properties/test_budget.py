@@ -21,7 +21,7 @@ from agentmem.prompt.budget import (
     budget_to_dict,
     calculate_knowledge_budget,
     calculate_token_budgets,
-    fates_to_list,
+    fate_to_dict,
     fill,
     make_package,
     pack_context,
@@ -186,7 +186,7 @@ def test_reports_never_leave_their_columns(
             assert line == line.rstrip()
             assert all(c.isprintable() for c in line)
             assert line.isascii() or not ascii_only
-    json.dumps(fates_to_list(report.fates))
+    json.dumps([*map(fate_to_dict, report.fates)])
 
 
 def words_of(message: Mapping[str, Any]) -> list[str]:

@@ -64,7 +64,7 @@ def recorded(hits: tuple[Hit, ...], top_k: int, threshold: float, budget: int) -
     return plain_snapshot(
         window_tokens=10**7,
         settings={"top_k": top_k, "similarity_threshold": threshold, "knowledge_budget": budget},
-        looked_at=tuple(looked_at_knowledge(hits, chosen.passed_over, built, merits=chosen.merits)),
+        looked_at=tuple(looked_at_knowledge(hits, chosen, built)),
     )
 
 

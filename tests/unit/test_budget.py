@@ -16,7 +16,7 @@ from agentmem.prompt.budget import (
     budget_to_dict,
     calculate_knowledge_budget,
     calculate_token_budgets,
-    fates_to_list,
+    fate_to_dict,
     fill,
     make_package,
     tally,
@@ -214,7 +214,7 @@ def test_the_json_form_is_plain() -> None:
         "tokens": 900,
         "items": 1,
     }
-    fates = fates_to_list(fill([package("a", 9)], 5).fates)
+    fates = list(map(fate_to_dict, fill([package("a", 9)], 5).fates))
     assert fates == [
         {
             "id": "a",
