@@ -141,4 +141,4 @@ def test_docstrings_of_three_styles_are_read() -> None:
     assert read_docstring(None) == ("", {})
     assert read_docstring("Find :a (int): it") == ("Find :a (int): it", {})
     assert read_docstring(":    :a (int): xParameters") == (":    :a (int): xParameters", {})
-    assert read_docstring("Find: it\n  anywhere") == ("Find: it\n  anywhere", {})
+    assert read_docstring("Find: it\nso:\n  x") == ("Find: it\nso:\n  x", {})
