@@ -105,76 +105,24 @@ _NAMES = {
 """The public names by the module that has them, which is imported when one is used."""
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = [  # noqa: RUF022 - what most people want comes first
-    "open",
-    "restore",
-    "run_agent_loop",
-    "run_agent_loop_sync",
-    "enhanced_search",
-    "enhanced_search_sync",
-    "wrap_openai",
-    "wrap_anthropic",
-    "MemoryManager",
-    "AsyncMemoryManager",
-    "AddResult",
-    "AgentLoopResult",
-    "AgentMemError",
-    "EpisodeArtifact",
-    "Document",
-    "EnhancedSearchResult",
-    "Episode",
-    "Fact",
-    "Hit",
-    "LoopConfig",
-    "RecallConfig",
-    "BudgetConfig",
-    "LearnConfig",
-    "ResultsConfig",
-    "Memory",
-    "MemoryLogger",
-    "Pattern",
-    "Preference",
-    "PreferenceStore",
-    "Scope",
-    "SearchResults",
-    "MemorySettings",
-    "Status",
-    "Tokenizer",
-    "Tool",
-    "Turn",
-    "Workflow",
-    "tokenizer_for",
-    "Corrections",
-    "DuckDuckGo",
-    "DuplicateRecord",
-    "FetchRefused",
-    "FixedContentTooLarge",
-    "InvalidMessage",
-    "MediaWarning",
-    "SearXNG",
-    "SearchChain",
-    "Spend",
-    "SqliteStore",
-    "ToolRunner",
-    "WorkingMemory",
-    "as_tool",
-    "detect_preferences",
-    "estimate_tokens",
-    "load_embedder",
-    "chunk",
-    "ConsolidationSettings",
-    "create_app",
-    "CrossEncoder",
-    "EmbedderId",
-    "explain",
-    "explain_memory",
-    "render_budget",
-    "render_explanation",
-    "replay_context",
-    "schema_of",
-    "search_web_tool",
-    "truncate_at_sentence",
-]
+# What most people want comes first.
+__all__ = ["open", "restore", "MemoryManager", "AsyncMemoryManager", "Memory", "Hit", "Scope"]
+__all__ += ["run_agent_loop", "run_agent_loop_sync", "wrap_openai", "wrap_anthropic"]
+__all__ += ["enhanced_search", "enhanced_search_sync", "EnhancedSearchResult"]
+__all__ += ["AddResult", "AgentLoopResult", "SearchResults", "Status", "Turn"]
+__all__ += ["LoopConfig", "RecallConfig", "BudgetConfig", "LearnConfig", "ResultsConfig"]
+__all__ += ["MemorySettings", "ConsolidationSettings", "Spend"]
+__all__ += ["Document", "Episode", "EpisodeArtifact", "Fact", "Pattern", "Preference", "Workflow"]
+__all__ += ["MemoryLogger", "PreferenceStore", "SqliteStore", "WorkingMemory"]
+__all__ += ["DuckDuckGo", "SearXNG", "SearchChain", "search_web_tool"]
+__all__ += ["Tool", "ToolRunner", "as_tool"]
+__all__ += ["Corrections", "Tokenizer", "estimate_tokens", "tokenizer_for"]
+__all__ += ["AgentMemError", "DuplicateRecord", "FetchRefused", "FixedContentTooLarge"]
+__all__ += ["InvalidMessage", "MediaWarning"]
+__all__ += ["CrossEncoder", "EmbedderId", "load_embedder"]
+__all__ += ["chunk", "detect_preferences", "truncate_at_sentence", "create_app"]
+__all__ += ["explain", "explain_memory", "render_budget", "render_explanation"]
+__all__ += ["replay_context", "schema_of"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -21,21 +21,12 @@ from agentmem.base.protocols import Clock
 from agentmem.base.time import time_between
 
 # ----------------------------------------------------------------------------
-# Circuit-breaker transitions as functions over one value (P31).
+# A circuit breaker (P31).
 #
 #     closed ──(failure_limit failures in a row)──▶ open
 #     open ──(cool-down over, somebody asks)──▶ half_open: that one call is the trial
 #     half_open ──(trial succeeds)──▶ closed        ──(trial fails)──▶ open
 #     half_open ──(trial silent for too long, somebody asks)──▶ half_open, a new trial
-#
-# `allow` hands out a ticket with each permitted call, and `report` takes it
-# back. A ticket from before the last change of state changes nothing: a
-# slow call that began while the breaker was closed can neither close it again
-# nor be taken for the trial. The shell keeps one `Breaker` under a lock and
-# replaces it by what these functions return; nothing here waits or calls.
-#
-# A clock that jumps back starts the wait again at the new time, so no wait is
-# ever longer than its setting counted from the last jump.
 
 
 BreakerState = Literal["closed", "open", "half_open"]
@@ -55,22 +46,6 @@ class BreakerSettings:
         require_number(self.trial_timeout_seconds, "trial_timeout_seconds", low=0)
 
 
-DEFAULT_SETTINGS = BreakerSettings()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Breaker:
-    """The whole state: failures in a row, since when it waits, and which tickets count.
-
-    `since` is when it opened last or the running trial began; a closed one waits for nothing.
-    """
-
-    state: BreakerState = "closed"
-    failures: int = 0
-    since: datetime | None = None
-    ticket: int = 0
-
-
 class BreakerDecision(NamedTuple):
     """Whether to call. A permitted call reports back with its `ticket`; a refused one has none
     and may ask again after `retry_after_seconds`."""
@@ -79,50 +54,66 @@ class BreakerDecision(NamedTuple):
     retry_after_seconds: float = 0.0
 
 
-def allow(
-    breaker: Breaker, now: datetime, *, settings: BreakerSettings = DEFAULT_SETTINGS
-) -> tuple[BreakerDecision, Breaker]:
-    """Whether a call may be made at `now`, and the breaker to keep from here on.
+class Breaker:
+    """Says whether a call may be made, by what came of the ones before; for any thread.
 
-    After the cool-down exactly one asker gets the trial; all others are
-    refused until it reports or has been silent for `trial_timeout_seconds`.
+    `since` is when it opened last or the running trial began; a closed one waits for nothing.
+    A ticket from before the last change of state changes nothing: a slow call that began while
+    the breaker was closed can neither close it again nor be taken for the trial.
     """
-    if breaker.since is None:
-        return BreakerDecision(breaker.ticket), breaker
-    is_open = breaker.state == "open"
-    wait = settings.cooldown_seconds if is_open else settings.trial_timeout_seconds
-    passed = time_between(breaker.since, now).total_seconds()
-    if passed < 0:
-        passed, breaker = 0.0, replace(breaker, since=now)
-    if passed < wait:
-        return BreakerDecision(None, wait - passed), breaker
-    ticket = breaker.ticket + 1
-    return BreakerDecision(ticket), replace(breaker, state="half_open", since=now, ticket=ticket)
 
+    def __init__(self, settings: BreakerSettings | None = None) -> None:
+        self._settings = settings or BreakerSettings()
+        self._lock = threading.Lock()
+        self._ticket = 0
+        self.state: BreakerState = "closed"
+        self.failures = 0
+        self.since: datetime | None = None
 
-def report(
-    breaker: Breaker,
-    ticket: int,
-    now: datetime,
-    *,
-    failed: bool,
-    settings: BreakerSettings = DEFAULT_SETTINGS,
-) -> Breaker:
-    """The breaker after the call with `ticket` succeeded, or failed at `now`.
+    def allow(self, now: datetime) -> BreakerDecision:
+        """Whether a call may be made at `now`.
 
-    A success starts the count of failures anew, and closes it after a trial. A
-    failure is one more in a row: it opens at the limit, and at once when the
-    trial fails. An old ticket changes nothing.
-    """
-    if ticket != breaker.ticket or breaker.state == "open":
-        return breaker
-    is_trial = breaker.state == "half_open"
-    if not failed:
-        return Breaker(ticket=ticket + is_trial)
-    failures = breaker.failures + 1
-    if not is_trial and failures < settings.failure_limit:
-        return replace(breaker, failures=failures)
-    return Breaker(state="open", failures=failures, since=now, ticket=ticket + 1)
+        After the cool-down exactly one asker gets the trial; all others are
+        refused until it reports or has been silent for `trial_timeout_seconds`.
+        """
+        with self._lock:
+            if self.since is None:
+                return BreakerDecision(self._ticket)
+            settings = self._settings
+            is_open = self.state == "open"
+            wait = settings.cooldown_seconds if is_open else settings.trial_timeout_seconds
+            passed = time_between(self.since, now).total_seconds()
+            if passed < 0:
+                # The clock jumped back, and the wait starts again: no wait is ever longer than
+                # its setting counted from the last jump.
+                passed, self.since = 0.0, now
+            if passed < wait:
+                return BreakerDecision(None, wait - passed)
+            self._enter("half_open", self.failures, now)
+            return BreakerDecision(self._ticket)
+
+    def report(self, ticket: int, now: datetime, *, failed: bool) -> bool:
+        """Take in that the call with `ticket` succeeded, or failed at `now`; whether it opened.
+
+        A success starts the count of failures anew, and closes it after a trial. A
+        failure is one more in a row: it opens at the limit, and at once when the
+        trial fails.
+        """
+        with self._lock:
+            if ticket != self._ticket or self.state == "open":
+                return False
+            is_trial = self.state == "half_open"
+            self.failures = self.failures + 1 if failed else 0
+            if failed and (is_trial or self.failures >= self._settings.failure_limit):
+                self._enter("open", self.failures, now)
+                return True
+            if is_trial:
+                self._enter("closed", 0, None)
+            return False
+
+    def _enter(self, state: BreakerState, failures: int, since: datetime | None) -> None:
+        self.state, self.failures, self.since = state, failures, since
+        self._ticket += 1
 
 
 T = TypeVar("T")
@@ -279,15 +270,12 @@ class CallGuard:
         self,
         clock: Clock,
         *,
-        settings: BreakerSettings = DEFAULT_SETTINGS,
+        settings: BreakerSettings | None = None,
         lanes: Lanes | None = None,
     ) -> None:
         self._clock = clock
-        self._settings = settings
-        self._breaker = Breaker()
-        self._lock = threading.Lock()
+        self._breaker = Breaker(settings)
         self._lanes = lanes or Lanes()
-        self.openings = 0
 
     @property
     def state(self) -> BreakerState:
@@ -295,35 +283,21 @@ class CallGuard:
 
     def call(self, call: Callable[[], T], *, timeout_seconds: float) -> Attempt[T]:
         """The answer of `call`, or why there is none; nothing is raised for a failure of it."""
-        with self._lock:
-            decision, self._breaker = allow(
-                self._breaker, self._clock.now(), settings=self._settings
-            )
-        if decision.ticket is None:
-            wait = decision.retry_after_seconds
+        ticket, wait = self._breaker.allow(self._clock.now())
+        if ticket is None:
             return Attempt(problem=f"paused for {wait:.0f} s after failures", refused=True)
         try:
             value = self._lanes.run(call, timeout_seconds)
-        except Exception as error:  # noqa: BLE001 - whatever failed, the answer goes on without it
-            opened = self._report(decision.ticket, failed=True)
+        except BaseException as error:
+            opened = self._breaker.report(ticket, self._clock.now(), failed=True)
+            if not isinstance(error, Exception):
+                raise
             return Attempt(problem=f"{type(error).__name__}: {error}", opened=opened)
-        except BaseException:
-            self._report(decision.ticket, failed=True)
-            raise
-        self._report(decision.ticket, failed=False)
+        self._breaker.report(ticket, self._clock.now(), failed=False)
         return Attempt(value=value)
 
     def close(self) -> None:
         self._lanes.close()
-
-    def _report(self, ticket: int, *, failed: bool) -> bool:
-        """Tell the breaker; whether that opened it."""
-        with self._lock:
-            before, now = self._breaker, self._clock.now()
-            self._breaker = report(before, ticket, now, failed=failed, settings=self._settings)
-            opened = self._breaker.state == "open" != before.state
-            self.openings += opened
-        return opened
 
 
 # ----------------------------------------------------------------------------
@@ -384,27 +358,6 @@ def _cores() -> int:
 
 
 # ----------------------------------------------------------------------------
-# How long to wait before failed work is tried again.
-
-
-def retry_delay(
-    attempts: int,
-    *,
-    first_seconds: float = 2.0,
-    longest_seconds: float = 300.0,
-    most_attempts: int = 5,
-) -> float | None:
-    """Seconds until the next try after `attempts` failures, or None when it is time to give up.
-
-    Each wait is twice the one before it, up to `longest_seconds`.
-    """
-    if attempts >= most_attempts:
-        return None
-    doublings = min(attempts - 1, 1_000)  # a float holds no more
-    return float(min(longest_seconds, first_seconds * 2.0**doublings))
-
-
-# ----------------------------------------------------------------------------
 # Know when calls on threads that nobody waits for have ended.
 
 
@@ -431,12 +384,7 @@ class UnderWay:
 
 
 # ----------------------------------------------------------------------------
-# The first calls of something that takes longer to load than its callers may wait.
-
-
-_log = logging.getLogger(__name__)
-_HEAD_START_SECONDS = 0.001
-"""What the caller gets to go on before loading takes the interpreter."""
+# Work that a thread of its own does whenever there is some.
 
 
 class IndexUpkeep:

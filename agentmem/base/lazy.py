@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -66,46 +66,22 @@ def made(value: Any) -> Any:
 # pay for an import.
 
 
-_METHODS = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn")
-
-
 class LazyPattern:
-    """A pattern with the methods of `re.Pattern`, compiled when the first of them is used.
+    """What stands for a `re.Pattern` and compiles it when something of it is first used.
 
-    From then on the methods are the compiled pattern's own, at their own speed.
+    From then on what was used is the compiled pattern's own, at its own speed.
     """
 
-    __slots__ = ("_compiled", "flags", "pattern", *_METHODS)
-
-    if TYPE_CHECKING:
-
-        def match(self, text: str, start: int = ..., end: int = ..., /) -> re.Match[str] | None: ...
-        def search(
-            self, text: str, start: int = ..., end: int = ..., /
-        ) -> re.Match[str] | None: ...
-        def finditer(
-            self, text: str, start: int = ..., end: int = ..., /
-        ) -> Iterator[re.Match[str]]: ...
-
-    def __init__(self, source: str, flags: int = 0) -> None:
+    def __init__(self, source: str, flags: int) -> None:
         self.pattern = source
         self.flags = flags
-        self._compiled: re.Pattern[str] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        # Called while a method's slot is empty; two threads at once compile it twice and agree.
-        if name not in _METHODS:
+        # Asked for what is not there yet; two threads at once compile it twice and agree.
+        if name.startswith("_"):
             raise AttributeError(f"LazyPattern has no attribute {name!r}")
-        compiled = self.compiled()
-        for method in _METHODS:
-            object.__setattr__(self, method, getattr(compiled, method))
-        return getattr(compiled, name)
-
-    def compiled(self) -> re.Pattern[str]:
-        """The pattern itself."""
-        if self._compiled is None:
-            self._compiled = re.compile(self.pattern, self.flags)
-        return self._compiled
+        found = self.__dict__[name] = getattr(re.compile(self.pattern, self.flags), name)
+        return found
 
 
 def compile_late(source: str, flags: int = 0) -> re.Pattern[str]:

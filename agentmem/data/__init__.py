@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
-from agentmem.base.lazy import LazyPattern
+from agentmem.base.lazy import compile_late
 
 
 def read_bytes(name: str) -> bytes:
@@ -85,10 +85,10 @@ class Patterns:
         found: dict[str, Any] = read_json(self._file)
         return found
 
-    def __getattr__(self, name: str) -> LazyPattern:
+    def __getattr__(self, name: str) -> re.Pattern[str]:
         if name.startswith("_") or name not in self.told["patterns"]:
             raise AttributeError(f"{self._file} has no pattern {name!r}")
-        made = LazyPattern(self.expand(self.told["patterns"][name]))
+        made = compile_late(self.expand(self.told["patterns"][name]))
         self.__dict__[name] = made
         return made
 

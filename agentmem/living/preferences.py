@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from agentmem.base.checks import require_choice, require_messages, require_text
 from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.guards import TtlCache
-from agentmem.base.lazy import LazyPattern
+from agentmem.base.lazy import compile_late
 from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, Whose, content_hash, quoted
 from agentmem.data import patterns_of
 from agentmem.prompt.strip import strip
@@ -42,7 +43,7 @@ from agentmem.text.messages import text_of
 from agentmem.text.replaced import ending
 from agentmem.text.statements import Told
 
-_USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
+_USED = compile_late(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
 MOST = 200
 """So many preferences of one user are read for a prompt, newest first."""
 TOLD = "told"
@@ -547,7 +548,7 @@ def _key_beside(memory: Memory, stated: Sequence[DetectedPreference]) -> str:
 
 def _read(said: str) -> DetectedPreference:
     """One statement of a user, who means it as a preference however it is worded."""
-    for worded in (said, _USED.compiled().sub("I prefer ", said), f"I prefer {said}"):
+    for worded in (said, _USED.sub("I prefer ", said), f"I prefer {said}"):
         found = detect_preferences(worded)
         if len(found) == 1:
             return found[0]
@@ -579,11 +580,11 @@ P = patterns_of("preferences.json")
 
 
 @lru_cache(maxsize=4)
-def _named(group: str) -> tuple[tuple[str, LazyPattern], ...]:
+def _named(group: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Things of which one holds at a time (`settings`, `styles`; of `tastes` where one is
     preferred), by the words for their values."""
     told = P.told["keys"][group].items()
-    return tuple((name, LazyPattern(P.expand(template))) for name, template in told)
+    return tuple((name, compile_late(P.expand(template))) for name, template in told)
 
 
 @lru_cache(maxsize=1)

@@ -28,7 +28,6 @@ from typing import Any, TypeVar
 
 from agentmem.base.checks import require_count, require_instance, require_number, require_text
 from agentmem.base.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
-from agentmem.base.guards import retry_delay
 from agentmem.base.lazy import Lazy
 from agentmem.base.protocols import Clock
 from agentmem.base.types import Scope
@@ -302,6 +301,7 @@ LONGEST_NAP_SECONDS = 60.0
 LEASE_SECONDS = 600.0
 """How long a job is left alone after somebody took it; a dead process's jobs are free then."""
 MOST_ATTEMPTS = 5
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 2.0, 300.0
 LINGER_SECONDS = 0.03
 """How long a job waits for its turn to end; a model takes longer to answer."""
 CLOSE_SECONDS = 0.4
@@ -791,6 +791,17 @@ class Worker:
             with self._changed:
                 self._last_error = describe(error)
             return False, None
+
+
+def retry_delay(attempts: int, *, most_attempts: int) -> float | None:
+    """Seconds until the next try after so many failures, or None when it is time to give up.
+
+    Each wait is twice the one before it, up to `LONGEST_RETRY_SECONDS`.
+    """
+    if attempts >= most_attempts:
+        return None
+    doublings = min(attempts - 1, 100)  # a float holds no more than a thousand
+    return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0**doublings)
 
 
 def describe(error: BaseException) -> str:

@@ -12,7 +12,6 @@ import ipaddress
 import re
 import socket
 import ssl
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,6 +23,7 @@ import httpcore
 
 from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.errors import AgentMemError, FetchFailed, FetchRefused
+from agentmem.base.threads import begin
 from agentmem.data import read_lists
 from agentmem.text.decode import charset_of, is_readable, media_type_of
 
@@ -406,25 +406,15 @@ class Dialer(httpcore.NetworkBackend):
 
     def _ask(self, host: str, port: int) -> Sequence[str]:
         """Resolve on a thread: the system's resolver knows no time limit."""
-        answer: list[Sequence[str] | Exception] = []
-
-        def ask() -> None:
-            try:
-                answer.append(tuple(self._resolve(host, port)))
-            except (OSError, UnicodeError, ValueError) as error:
-                answer.append(error)
-
-        thread = threading.Thread(target=ask, name="agentmem-resolve", daemon=True)
-        thread.start()
-        thread.join(seconds_left(self._deadline))
-        if not answer:
-            raise httpcore.ConnectTimeout("the name was not resolved in time")
-        found = answer[0]
-        if isinstance(found, Exception):
-            raise FetchFailed(
-                host, f"the name cannot be resolved ({found})", remedy="Check the address."
-            )
-        return found
+        answer = begin(lambda: tuple(self._resolve(host, port)), "agentmem-resolve")
+        try:
+            error = answer.exception(seconds_left(self._deadline))
+        except TimeoutError:
+            raise httpcore.ConnectTimeout("the name was not resolved in time") from None
+        if isinstance(error, OSError | ValueError):
+            problem = f"the name cannot be resolved ({error})"
+            raise FetchFailed(host, problem, remedy="Check the address.")
+        return answer.result()
 
 
 class DeadlineStream(httpcore.NetworkStream):

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
 from agentmem.base.errors import InvalidMessage
-from agentmem.base.lazy import LazyPattern
+from agentmem.base.lazy import compile_late
 from agentmem.base.types import Message
 from agentmem.data import patterns_of
 from agentmem.text.language import is_greeting
@@ -141,7 +141,7 @@ class Rule(RecognisedStatement):
     as in "I like tea and avoid coffee". `vague` ones take any object.
     """
 
-    pattern: LazyPattern
+    pattern: re.Pattern[str]
     shared: bool = False
     vague: bool = False
 
@@ -150,7 +150,7 @@ class Rule(RecognisedStatement):
 def rules_of(group: str) -> tuple[Rule, ...]:
     """The rules of a group of the data file, in order: the first that fits decides."""
     return tuple(
-        Rule(**{**fields, "pattern": LazyPattern(P.expand(fields["pattern"]))})
+        Rule(**{**fields, "pattern": compile_late(P.expand(fields["pattern"]))})
         for fields in P.told["rules"][group]
     )
 

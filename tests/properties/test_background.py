@@ -11,9 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from agentmem.base.guards import retry_delay
 from agentmem.base.types import Scope
-from agentmem.sources.background import MOST_ATTEMPTS, Worker
+from agentmem.sources.background import (
+    LONGEST_RETRY_SECONDS,
+    MOST_ATTEMPTS,
+    Worker,
+    retry_delay,
+)
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import ManualClock
 
@@ -140,21 +144,14 @@ TestNothingIsLost = NothingIsLost.TestCase
 TestNothingIsLost.settings = settings(stateful_step_count=25)
 
 
-@given(
-    attempts=st.integers(1, 10**6),
-    first=st.floats(0, 1e6),
-    longest=st.floats(0, 1e9),
-    most=st.integers(1, 10**6),
-)
-def test_waits_grow_and_end(attempts: int, first: float, longest: float, most: int) -> None:
+@given(attempts=st.integers(1, 10**6), most=st.integers(1, 10**6))
+def test_waits_grow_and_end(attempts: int, most: int) -> None:
     """X2 Back-off. Each wait before another try is at least as long as the one before it and never longer than the limit, and after the last try there is none."""
-    delay = retry_delay(attempts, first_seconds=first, longest_seconds=longest, most_attempts=most)
+    delay = retry_delay(attempts, most_attempts=most)
     assert (delay is None) == (attempts >= most)
     if delay is not None:
-        assert 0 <= delay <= longest
+        assert 0 < delay <= LONGEST_RETRY_SECONDS
         if attempts > 1:
-            before = retry_delay(
-                attempts - 1, first_seconds=first, longest_seconds=longest, most_attempts=most
-            )
+            before = retry_delay(attempts - 1, most_attempts=most)
             assert before is not None
             assert before <= delay

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agentmem.base.guards import Breaker, BreakerDecision, BreakerSettings, allow, report
+from agentmem.base.guards import Breaker, BreakerDecision, BreakerSettings
 from agentmem.testing import ManualClock
 
 
@@ -24,7 +26,7 @@ class BreakerMachine(RuleBasedStateMachine):
             failure_limit=limit, cooldown_seconds=cooldown, trial_timeout_seconds=timeout
         )
         self.clock = ManualClock()
-        self.breaker = Breaker()
+        self.breaker = Breaker(self.settings)
         self.running: list[BreakerDecision] = []  # permitted calls that have not reported
         # The truth, kept apart: the calls that count, and what the callers lived through.
         self.row = 0
@@ -44,7 +46,7 @@ class BreakerMachine(RuleBasedStateMachine):
 
     @rule()
     def ask(self) -> None:
-        decision, self.breaker = allow(self.breaker, self.clock.now(), settings=self.settings)
+        decision = self.breaker.allow(self.clock.now())
         self.since = min(self.since, self.clock.now())
         waited = (self.clock.now() - self.since).total_seconds()
         limit = (
@@ -72,13 +74,9 @@ class BreakerMachine(RuleBasedStateMachine):
     def report(self, data: st.DataObject, worked: bool) -> None:
         decision = self.running.pop(data.draw(st.integers(0, len(self.running) - 1)))
         assert decision.ticket is not None
-        self.breaker = report(
-            self.breaker,
-            decision.ticket,
-            self.clock.now(),
-            failed=not worked,
-            settings=self.settings,
-        )
+        before = self.breaker.state
+        opened = self.breaker.report(decision.ticket, self.clock.now(), failed=not worked)
+        assert opened == (self.breaker.state == "open" != before)
         if decision is self.trial:
             self.trial = None
             self.tripped = not worked
@@ -113,21 +111,21 @@ class BreakerMachine(RuleBasedStateMachine):
             return
         wait = max(self.settings.cooldown_seconds, self.settings.trial_timeout_seconds)
         now = self.clock.now()
-        _, breaker = allow(self.breaker, now, settings=self.settings)
-        decision, _ = allow(breaker, now + timedelta(seconds=wait), settings=self.settings)
-        assert decision.ticket is not None
+        breaker = copy(self.breaker)
+        breaker.allow(now)
+        assert breaker.allow(now + timedelta(seconds=wait)).ticket is not None
 
 
 TestBreaker = BreakerMachine.TestCase
 
 
 def test_many_askers_at_once_get_one_trial() -> None:
-    """Several threads ask in the half-open moment; the lock of the shell makes it a sequence."""
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    breaker = Breaker(state="open", failures=3, since=start, ticket=1)
-    granted = []
-    for _ in range(50):
-        decision, breaker = allow(breaker, start + timedelta(seconds=300))
-        granted.append(decision.ticket)
+    """Several threads ask in the half-open moment; the breaker's lock makes it a sequence."""
+    start, breaker = datetime(2026, 1, 1, tzinfo=UTC), Breaker()
+    for _ in range(3):
+        breaker.report(0, start, failed=True)
+    later = start + timedelta(seconds=300)
+    with ThreadPoolExecutor(8) as pool:
+        granted = [one.ticket for one in pool.map(lambda _: breaker.allow(later), range(50))]
     assert granted.count(2) == 1
     assert granted.count(None) == 49

@@ -31,7 +31,6 @@ from agentmem.sources.web.search import WebResult, read_results
 from agentmem.sources.web.services import SearchChain
 from agentmem.testing import ManualClock, ScriptedModel
 from agentmem.text.markdown import is_live, remove_live_markup
-from agentmem.tokens.encodings import estimate_tokens
 from tests.properties.strategies import texts
 
 URLS = (
@@ -84,7 +83,7 @@ def days() -> st.SearchStrategy[date | None]:
 def all_findings(draw: st.DrawFn, side: Any) -> list[Finding]:
     return [
         Finding(
-            side=side,
+            source=side,
             text=draw(passages()),
             url=draw(st.sampled_from(URLS)),
             title=draw(texts(10)),
@@ -132,14 +131,14 @@ def test_merging_does_not_depend_on_the_order(
     memory: list[Finding], web: list[Finding], order: Any
 ) -> None:
     """E5 Merging. The numbered sources are the same whatever the order of the findings, every finding is under exactly one number, and a page of both sides says so."""
-    merged = merge_findings("lamp museum", memory, web)
+    merged = merge_findings("lamp museum", memory + web)
     order.shuffle(memory)
     order.shuffle(web)
-    assert merge_findings("lamp museum", memory, web) == merged
+    assert merge_findings("lamp museum", memory + web) == merged
     assert [source.index for source in merged] == list(range(1, len(merged) + 1))
     assert sum(len(source.findings) for source in merged) == len(memory) + len(web)
     for source in merged:
-        sides = {finding.side for finding in source.findings}
+        sides = {finding.source for finding in source.findings}
         assert source.citation.source == ("both" if len(sides) == 2 else sides.pop())
         assert source.citation.quote in source.text
 
@@ -149,11 +148,9 @@ def test_sources_reach_the_model_inside_one_block(
     memory: list[Finding], web: list[Finding], question: str
 ) -> None:
     """E6 One block. Whatever pages and memories say, the model gets them in one sealed block whose numbers are those of the citations, and the question in a message of its own."""
-    sources = merge_findings(question, memory, web)
+    sources = merge_findings(question, memory + web)
     secret = b"s" * 32
-    prompting = Prompting(
-        secret=secret, count=estimate_tokens, limit_tokens=4_000, today=date(2026, 1, 1)
-    )
+    prompting = Prompting(secret=secret, limit_tokens=4_000, today=date(2026, 1, 1))
     messages, offered = request_answer(question, sources, prompting)
     if not messages:
         return

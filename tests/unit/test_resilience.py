@@ -57,13 +57,13 @@ def test_a_guard_reports_failures_and_never_raises_them() -> None:
     def burn() -> None:
         raise OSError("no disk")
 
-    for _ in range(3):
-        attempt = guard.call(burn, timeout_seconds=5)
+    attempts = [guard.call(burn, timeout_seconds=5) for _ in range(3)]
+    for attempt in attempts:
         assert attempt.problem == "OSError: no disk"
         assert not attempt.refused
+    assert [attempt.opened for attempt in attempts] == [False, False, True]
     refused = guard.call(lambda: 1, timeout_seconds=5)
     assert refused.refused
-    assert guard.openings == 1
     clock.advance(301)
     assert guard.call(lambda: 1, timeout_seconds=5).value == 1
     assert guard.state == "closed"

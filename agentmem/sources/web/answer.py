@@ -9,15 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from itertools import chain, zip_longest
-from typing import Any, Literal
+from typing import Any
 
-from agentmem.base.checks import require_text
-from agentmem.base.protocols import TokenCounter
+from agentmem.base.config import EXTRACTIVE
 from agentmem.base.types import Origin
 from agentmem.data import read_lists
 from agentmem.living.conflicts import Statement, find_conflicts
 from agentmem.models.call import Model
-from agentmem.models.extract import ExtractSource, extract_answer
+from agentmem.models.extract import ExtractedAnswer, ExtractSource, extract_answer
 from agentmem.prompt.block import BlockSource
 from agentmem.prompt.build import OfferedSource, build_block
 from agentmem.prompt.cite import (
@@ -32,6 +31,7 @@ from agentmem.text.clean import drop_invisible, show_quote
 from agentmem.text.markdown import remove_live_markup
 from agentmem.text.sentences import sentences
 from agentmem.text.terms import analyse, analyse_query, idf
+from agentmem.tokens.encodings import estimate_tokens
 
 # ----------------------------------------------------------------------------
 # What memory and the web found, as one numbered list.
@@ -43,8 +43,6 @@ from agentmem.text.terms import analyse, analyse_query, idf
 
 MOST_SOURCES = 20
 
-Side = Literal["memory", "web"]
-
 FOCUS_CHARACTERS = 2_400
 PASSAGE_CHARACTERS = 900
 QUOTE_CHARACTERS = 300
@@ -52,17 +50,17 @@ _PARAGRAPH = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that one side found; a higher score is better."""
+class Finding(FoundSource):
+    """One thing that one side found, with its words; a higher score is better."""
 
-    side: Side
     text: str
-    url: str = ""
-    title: str = ""
-    date: date | None = None
-    memory_id: str = ""
     score: float = 0.0
     origin: Origin = "web"
+
+    def __post_init__(self) -> None:
+        # Two memories without an address are two sources even when they read the same.
+        if not self.url and not self.memory_id:
+            object.__setattr__(self, "quote", self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,33 +80,46 @@ class NumberedSource:
         return "\n\n".join(dict.fromkeys(f.text.strip() for f in self.findings if f.text.strip()))
 
 
-def merge_findings(
-    question: str, memory: Sequence[Finding], web: Sequence[Finding]
-) -> tuple[NumberedSource, ...]:
+def _extracted(question: str, sources: Sequence[NumberedSource], *, most: int) -> ExtractedAnswer:
+    """The sentences of the sources that answer the question best."""
+    offered = [
+        ExtractSource(
+            index=one.index, text=one.text, title=one.citation.title, date=one.citation.date
+        )
+        for one in sources
+    ]
+    return extract_answer(question, offered, most_sentences=most)
+
+
+def merge_findings(question: str, findings: Sequence[Finding]) -> tuple[NumberedSource, ...]:
     """The best 20 sources of both sides, numbered from 1, each quoted by its best sentence."""
-    require_text(question, "question")
-    ordered = list(_take_turns(memory, web))
-    citations = number_sources(map(_source, ordered))
+    sides: list[list[Finding]] = [
+        sorted(
+            (finding for finding in findings if finding.source == side),
+            key=lambda f: (-f.score, f.memory_id, f.url, f.title, f.text, str(f.date)),
+        )
+        for side in ("memory", "web")
+    ]
+    ordered = list(filter(None, chain.from_iterable(zip_longest(*sides))))
+    citations = number_sources(ordered)
     grouped = defaultdict[Citation | None, list[Finding]](list)
-    for finding in sorted(ordered, key=lambda finding: finding.side != "web"):
-        grouped[find_citation(citations, _source(finding))].append(finding)
+    for finding in sorted(ordered, key=lambda finding: finding.source != "web"):
+        grouped[find_citation(citations, finding)].append(finding)
     numbered = []
     for citation in citations[:MOST_SOURCES]:
         source = NumberedSource(citation=citation, findings=tuple(grouped[citation]))
-        quote = best_quote(question, source)
-        numbered.append(replace(source, citation=replace(citation, quote=quote)))
+        quoted = replace(citation, quote=_best_quote(question, source))
+        numbered.append(replace(source, citation=quoted))
     return tuple(numbered)
 
 
-def best_quote(question: str, source: NumberedSource) -> str:
+def _best_quote(question: str, source: NumberedSource) -> str:
     """The sentence of a source that fits the question best, else its first one, verbatim."""
-    text = source.text
-    offered = ExtractSource(index=1, text=text, title=source.citation.title)
-    found = extract_answer(question, [offered], most_sentences=1)
+    found = _extracted(question, [source], most=1)
     if found.found and len(found.sentences[0].quote) <= QUOTE_CHARACTERS:
         return found.sentences[0].quote
-    first, last = next(sentences(text), (0, 0))
-    return text[first : min(last, first + QUOTE_CHARACTERS)]
+    first, last = next(sentences(source.text), (0, 0))
+    return source.text[first : min(last, first + QUOTE_CHARACTERS)]
 
 
 def focus(question: str, text: str, *, limit_characters: int = FOCUS_CHARACTERS) -> str:
@@ -131,27 +142,6 @@ def focus(question: str, text: str, *, limit_characters: int = FOCUS_CHARACTERS)
             kept.append(at)
             left -= len(passages[at]) + 2
     return "\n\n".join(passages[at] for at in sorted(kept))
-
-
-def _take_turns(*sides: Sequence[Finding]) -> Iterator[Finding]:
-    """The best of each side, then the second of each, and so on."""
-    ranked = [
-        sorted(side, key=lambda f: (-f.score, f.memory_id, f.url, f.title, f.text, str(f.date)))
-        for side in sides
-    ]
-    return filter(None, chain.from_iterable(zip_longest(*ranked)))
-
-
-def _source(finding: Finding) -> FoundSource:
-    # Two memories without an address are two sources even when they read the same.
-    return FoundSource(
-        source=finding.side,
-        url=finding.url,
-        title=finding.title,
-        quote="" if finding.url or finding.memory_id else finding.text,
-        date=finding.date,
-        memory_id=finding.memory_id,
-    )
 
 
 def _passages(text: str) -> Iterator[tuple[int, int]]:
@@ -191,10 +181,9 @@ UNCITED_MARK = "[uncited]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompting:
-    """What requests to a model are built with."""
+    """What a model is asked with, and by when it has to answer."""
 
     secret: bytes
-    count: TokenCounter
     limit_tokens: int
     today: date
     timeout_seconds: float = 60.0
@@ -212,7 +201,7 @@ class Prompting:
         built = build_block(
             secret=self.secret,
             limit_tokens=self.limit_tokens,
-            count=self.count,
+            count=estimate_tokens,
             candidates=[
                 OfferedSource(id=f"{at:06}", score=-float(at), source=source)
                 for at, source in enumerate(sources)
@@ -227,24 +216,34 @@ class Prompting:
         ]
         return messages, len(built.block.related_knowledge)
 
+    async def ask(self, model: Model, messages: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+        """What a model answers, and why nothing came: it may raise anything."""
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                return (await model(messages)).text, ""
+        except TimeoutError:
+            return "", f"no answer within {self.timeout_seconds:g} seconds"
+        except Exception as error:  # noqa: BLE001 - the sources are there, and answer instead
+            return "", f"{type(error).__name__}: {error}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Synthesis:
+class Answer:
     """An answer in which every number exists and nothing is fetched when it is shown.
 
-    `removed_numbers` no source has; `removed_links` were images or led
-    elsewhere; `uncited_sentences` have no number.
+    `cited` are the sources it uses. `uncited_sentences` are the model's without
+    a number, `removed_numbers` those it cited that no source has,
+    `removed_links` the addresses taken out of it. `answered_by` is the model's
+    name, `"extractive"`, or empty when there is no answer.
     """
 
     answer: str = ""
     found: bool = False
-    answered_by: str = ""
     cited: tuple[Citation, ...] = ()
-    quotes: tuple[tuple[int, str], ...] = ()
+    uncited_sentences: tuple[str, ...] = ()
     removed_numbers: tuple[int, ...] = ()
     removed_links: tuple[str, ...] = ()
-    uncited_sentences: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
+    answered_by: str = ""
 
 
 def request_answer(
@@ -257,7 +256,7 @@ def request_answer(
     offered = [
         BlockSource(
             text=focus(question, source.text),
-            retrieved=_day(source.citation.date) or prompting.today,
+            retrieved=source.citation.date or prompting.today,
             url=source.citation.url,
             title=source.citation.title,
             origin=source.findings[0].origin if source.findings else "web",
@@ -269,7 +268,7 @@ def request_answer(
     return messages, tuple(source.citation for source in sources[:shown])
 
 
-def check_answer(text: str, citations: Sequence[Citation]) -> Synthesis:
+def check_answer(text: str, citations: Sequence[Citation]) -> Answer:
     """A model's answer made safe to show and checked against `citations`.
 
     Past `LONGEST_ANSWER` characters it is cut.
@@ -285,7 +284,7 @@ def check_answer(text: str, citations: Sequence[Citation]) -> Synthesis:
         resolved = resolve_citations(again.text, citations)
         missing = (*missing, *resolved.missing)
     links = dict.fromkeys((*safe.removed, *again.removed, *resolved.wrong_links))
-    return Synthesis(
+    return Answer(
         answer=resolved.text,
         found=bool(resolved.cited),
         cited=resolved.cited,
@@ -307,10 +306,6 @@ def mark_uncited(answer: str, uncited: Sequence[str]) -> str:
         parts += (answer[position:end], " ", UNCITED_MARK)
         position = end
     return re.sub(r"[ \t]+$", "", "".join((*parts, answer[position:])))
-
-
-def _day(value: date | None) -> date | None:
-    return value and date(value.year, value.month, value.day)
 
 
 # ----------------------------------------------------------------------------
@@ -349,7 +344,7 @@ class SearchConflict:
     def to_dict(self) -> dict[str, Any]:
         """The conflict as JSON values."""
 
-        def side(name: Side) -> dict[str, Any]:
+        def side(name: str) -> dict[str, Any]:
             said = {part: getattr(self, f"{name}_{part}") for part in ("index", "quote", "value")}
             day = getattr(self, f"{name}_date")
             return {**said, "date": day.isoformat() if day else None}
@@ -368,8 +363,16 @@ def conflicts_between(
     question: str, sources: Sequence[NumberedSource]
 ) -> tuple[SearchConflict, ...]:
     """The surest disagreements between the memory's findings and the web's."""
-    ours = _statements(question, sources, "memory")
-    theirs = _statements(question, sources, "web")
+
+    def stated(side: str) -> list[tuple[Statement, Finding, int]]:
+        return [
+            (Statement(text=focus(question, one.text), date=_instant(one.date)), one, source.index)
+            for source in sources
+            for one in source.findings
+            if one.source == side and one.text.strip()
+        ]
+
+    ours, theirs = stated("memory"), stated("web")
     if not ours or not theirs:
         return ()
     found = find_conflicts(
@@ -386,15 +389,19 @@ def conflicts_between(
             memory_index=our_index,
             memory_quote=conflict.ours.text,
             memory_value=verdict.first_value,
-            memory_date=_day(our_finding.date),
+            memory_date=our_finding.date,
             web_index=their_index,
             web_quote=conflict.theirs.text,
             web_value=verdict.second_value,
-            web_date=_day(their_finding.date),
+            web_date=their_finding.date,
             confidence=verdict.confidence,
         )
         kept.setdefault((made.memory_quote, made.web_value.casefold()), made)
     return tuple(kept.values())[:MOST_CONFLICTS]
+
+
+def _instant(value: date | None) -> datetime | None:
+    return None if value is None else datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
 def write_disclaimer(conflicts: Sequence[SearchConflict]) -> str:
@@ -417,103 +424,61 @@ def write_disclaimer(conflicts: Sequence[SearchConflict]) -> str:
     return "\n".join(lines)
 
 
-def read_check(reply: str) -> Mapping[int, bool]:
-    """What a model said of each pair by its number, counted from 1; the first word counts."""
-    said = reversed(_VERDICT.findall(reply))
-    return {int(number): verdict.lower() == "yes" for number, verdict in said}
-
-
-def _statements(
-    question: str, sources: Sequence[NumberedSource], side: str
-) -> list[tuple[Statement, Finding, int]]:
-    return [
-        (
-            Statement(text=focus(question, finding.text), date=_instant(finding.date)),
-            finding,
-            source.index,
-        )
-        for source in sources
-        for finding in source.findings
-        if finding.side == side and finding.text.strip()
-    ]
-
-
-def _instant(value: date | None) -> datetime | None:
-    return None if value is None else datetime(value.year, value.month, value.day, tzinfo=UTC)
-
-
-EXTRACTIVE = "extractive"
 TOLD_NUMBERS = 10
 
 
-def extract(question: str, sources: Sequence[NumberedSource], *, most_sentences: int) -> Synthesis:
+def extract(question: str, sources: Sequence[NumberedSource], *, most_sentences: int) -> Answer:
     """The sources' own best sentences."""
-    answer = extract_answer(
-        question,
-        [
-            ExtractSource(
-                index=source.index,
-                text=source.text,
-                title=source.citation.title,
-                date=source.citation.date,
-            )
-            for source in sources
-        ],
-        most_sentences=most_sentences,
-    )
+    answer = _extracted(question, sources, most=most_sentences)
     by_index = {source.index: source.citation for source in sources}
     quotes: dict[int, str] = {}
     for sentence in answer.sentences:
         quotes.setdefault(sentence.index, sentence.quote)
-    return Synthesis(
+    return Answer(
         answer=answer.text,
         found=answer.found,
         answered_by=EXTRACTIVE,
-        cited=tuple(by_index[index] for index in quotes),
-        quotes=tuple(quotes.items()),
+        cited=tuple(replace(by_index[index], quote=quote) for index, quote in quotes.items()),
     )
 
 
-async def synthesize(
+async def answer_from(
     question: str,
     sources: Sequence[NumberedSource],
     *,
     model: Model | None,
     prompting: Prompting,
     most_sentences: int,
-) -> Synthesis:
-    """The model's checked answer; without one, or when it fails, the extractive one."""
+) -> tuple[Answer, str]:
+    """The model's checked answer; without one, or when it fails, the extractive one, and why."""
     extracted = extract(question, sources, most_sentences=most_sentences)
     if model is None or not sources:
-        return extracted
+        return extracted, ""
     messages, offered = request_answer(question, sources, prompting)
     if not messages:
         problem = f"no source fits into {prompting.limit_tokens:,} tokens"
-        return replace(extracted, problems=(f"the model was not asked: {problem}",))
-    try:
-        async with asyncio.timeout(prompting.timeout_seconds):
-            reply = await model(messages)
-    except Exception as error:  # noqa: BLE001 - a model may raise anything; the sources are there
-        problem = f"{type(error).__name__}: {error}"
-        if isinstance(error, TimeoutError):
-            problem = f"no answer within {prompting.timeout_seconds:g} seconds"
-        return replace(extracted, problems=(f"the model failed: {problem}",))
-    checked = check_answer(reply.text, offered)
+        return extracted, f"the model was not asked: {problem}"
+    text, problem = await prompting.ask(model, messages)
+    if problem:
+        return extracted, f"the model failed: {problem}"
+    checked = check_answer(text, offered)
     if not checked.answer:
-        return replace(extracted, problems=("the model gave an empty answer",))
-    problems = []
+        return extracted, "the model gave an empty answer"
     if checked.removed_numbers:
         numbers = ", ".join(map(str, checked.removed_numbers[:TOLD_NUMBERS]))
-        if more := len(checked.removed_numbers) - TOLD_NUMBERS:
-            numbers += f" and {more} more" if more > 0 else ""
-        problems.append(f"the model cited sources that do not exist: {numbers}")
-    return replace(checked, answered_by=model.name or "model", problems=tuple(problems))
+        if (more := len(checked.removed_numbers) - TOLD_NUMBERS) > 0:
+            numbers += f" and {more} more"
+        problem = f"the model cited sources that do not exist: {numbers}"
+    return replace(checked, answered_by=model.name or "model"), problem
 
 
 async def confirm(
     conflicts: Sequence[SearchConflict], *, model: Model, prompting: Prompting
 ) -> tuple[tuple[SearchConflict, ...], str]:
-    """The conflicts with what the model thinks of each, and what went wrong."""
+    """The conflicts with what the model thinks of each, and what went wrong.
+
+    Its first word on a pair counts; pairs are numbered from 1.
+    """
     pairs = [
         BlockSource(text=f"A: {one.memory_quote}\nB: {one.web_quote}", retrieved=prompting.today)
         for one in conflicts
@@ -522,13 +487,9 @@ async def confirm(
     messages, _ = prompting.request("check", pairs, asked)
     if not messages:
         return tuple(conflicts), ""
-    try:
-        async with asyncio.timeout(prompting.timeout_seconds):
-            reply = await model(messages)
-    except Exception as error:  # noqa: BLE001 - unchecked conflicts are still shown
-        return tuple(conflicts), f"the conflicts were not checked: {type(error).__name__}: {error}"
-    verdicts = read_check(reply.text)
-    checked = tuple(
-        replace(conflict, confirmed=verdicts.get(at)) for at, conflict in enumerate(conflicts, 1)
-    )
-    return checked, ""
+    text, problem = await prompting.ask(model, messages)
+    if problem:
+        return tuple(conflicts), f"the conflicts were not checked: {problem}"
+    said = {int(number): word.lower() == "yes" for number, word in reversed(_VERDICT.findall(text))}
+    checked = (replace(one, confirmed=said.get(at)) for at, one in enumerate(conflicts, start=1))
+    return tuple(checked), ""

@@ -6,13 +6,14 @@ import asyncio
 import functools
 import inspect
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_text
+from agentmem.base.config import EXTRACTIVE
 from agentmem.base.errors import AgentMemError, FetchFailed, FetchRefused, InvalidInput
 from agentmem.base.threads import (
     Stopped,
@@ -28,24 +29,23 @@ from agentmem.prompt.cite import Citation, CitationStyle, citation_to_dict, form
 from agentmem.search.intake import read_scope
 from agentmem.search.parts import memory_of
 from agentmem.sources.web.answer import (
-    EXTRACTIVE,
+    Answer,
     Finding,
     NumberedSource,
     Prompting,
     SearchConflict,
-    Synthesis,
+    answer_from,
     confirm,
     conflicts_between,
     focus,
     mark_uncited,
     merge_findings,
-    synthesize,
     write_disclaimer,
 )
 from agentmem.sources.web.search import WebResult, linkable, read_day
 from agentmem.sources.web.services import MOST_RESULTS, CallableSearch, SearchChain, chain_of
 from agentmem.text.clean import clean_line, show_quote
-from agentmem.tokens.encodings import estimate_tokens
+from agentmem.text.decode import sound
 
 if TYPE_CHECKING:
     from agentmem.search.parts import Facade
@@ -82,7 +82,7 @@ def _filled(result: WebResult, page: ReadPage | str | None) -> WebResult:
         result,
         url=linkable(page.url, allow_private=True) or result.url,
         content=page.text,
-        title=result.title or clean_line(_readable(page.title), limit_characters=300),
+        title=result.title or clean_line(sound(page.title), limit_characters=300),
         date=result.date or page.published,
     )
 
@@ -100,7 +100,7 @@ async def _read(reader: PageReader, url: str, timeout_seconds: float) -> ReadPag
         if isinstance(error, FetchFailed | FetchRefused):
             return error.problem  # the address is named by whoever tells it
         return str(getattr(error, "message", "") or f"{type(error).__name__}: {error}")
-    text = _readable(page.text)[:MOST_CHARACTERS].strip()
+    text = sound(page.text)[:MOST_CHARACTERS].strip()
     return replace(page, text=text) if text else "it has no readable text"
 
 
@@ -125,41 +125,28 @@ def read_safely(
     )
 
 
-def _readable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 # ----------------------------------------------------------------------------
 # What an enhanced search gives back, and how it is printed.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnhancedSearchResult:
+class EnhancedSearchResult(Answer):
     """An answer whose numbers all lead somewhere, and everything it was made from.
 
     `citations` are all sources by number, `cited` those the answer uses.
     `found` is False when no source answers; `answer` then says so.
-    `uncited_sentences` are the model's without a number, `removed_numbers`
-    those it cited that no source has, `removed_links` the addresses taken out
-    of it. `degradations` names what did not work. `answered_by` is the model's
-    name, `"extractive"`, or empty when a signal stopped the search.
+    `degradations` names what did not work. `answered_by` is empty when a signal
+    stopped the search.
     """
 
     query: str
-    answer: str = ""
-    found: bool = False
     web_results: tuple[WebResult, ...] = ()
     memory_results: tuple[Hit, ...] = ()
     citations: tuple[Citation, ...] = ()
-    cited: tuple[Citation, ...] = ()
     conflicts: tuple[SearchConflict, ...] = ()
     conflict_disclaimer: str = ""
-    uncited_sentences: tuple[str, ...] = ()
-    removed_numbers: tuple[int, ...] = ()
-    removed_links: tuple[str, ...] = ()
     fetched: tuple[str, ...] = ()
     degradations: tuple[str, ...] = ()
-    answered_by: str = ""
     stopped: bool = False
 
     @property
@@ -308,31 +295,32 @@ async def enhanced_search(
         require_number(seconds, f"{name}_timeout_seconds", low=0)
     pages = (DEFAULT_PAGES if fetch else 0) if isinstance(fetch, bool) else fetch
     require_count(pages, "fetch")
+    search = _Search(query, memory_of(memory, or_none=True), signal, on_step)
     asked = None
     if model is not None and model != EXTRACTIVE:
         asked = as_model(model, options=model_options)
-    search = _Search(
-        query=query,
-        memory=memory_of(memory, or_none=True),
-        chain=None if web is False else chain_of(web),
-        model=asked,
-        scope=read_scope(scope, whose),
-        signal=signal,
-        max_results=min(max_results, MOST_RESULTS),
-        top_k=top_k,
-        check=conflicts,
-        memory_seconds=memory_timeout_seconds,
-        web_seconds=web_timeout_seconds,
-        model_seconds=model_timeout_seconds,
-        limit_tokens=limit_tokens,
-        most_sentences=most_sentences,
-        on_step=on_step,
-    )
+    chain = None if web is False else chain_of(web)
+    owner = read_scope(scope, whose)
     try:
-        await search.find()
-        if pages and search.results:
-            await search.read(pages, reader or read_safely, page_timeout_seconds)
-        await search.answer()
+        try:
+            await search.say("searching", query)
+            await search.step(
+                asyncio.gather(
+                    search.ask_memory(top_k, owner, memory_timeout_seconds),
+                    search.ask_web(chain, min(max_results, MOST_RESULTS), web_timeout_seconds),
+                )
+            )
+            if pages and search.results:
+                await search.read(pages, reader or read_safely, page_timeout_seconds, owner)
+        finally:
+            search.merge()
+        await search.answer(
+            asked,
+            conflicts,
+            most_sentences,
+            limit_tokens=limit_tokens,
+            timeout_seconds=model_timeout_seconds,
+        )
     except Stopped:
         search.stopped = True
         search.problems.append("stopped by its signal")
@@ -350,69 +338,29 @@ def enhanced_search_sync(
     return run_anywhere(lambda: enhanced_search(query, memory=memory, web=web, **options))
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class _Search:
-    """The state of one search: what each step found, and what went wrong."""
+    """What each step of one search found, and what went wrong."""
 
     query: str
     memory: Paged | None
-    chain: SearchChain | None
-    model: Model | None
-    scope: Scope
     signal: Any
-    max_results: int
-    top_k: int
-    check: ConflictCheck
-    memory_seconds: float
-    web_seconds: float
-    model_seconds: float
-    limit_tokens: int
-    most_sentences: int
     on_step: OnStep | None
     hits: tuple[Hit, ...] = ()
     results: tuple[WebResult, ...] = ()
     sources: tuple[NumberedSource, ...] = ()
     conflicts: tuple[SearchConflict, ...] = ()
-    synthesis: Synthesis = field(default_factory=Synthesis)
+    made: Answer = field(default_factory=Answer)
     fetched: tuple[str, ...] = ()
     problems: list[str] = field(default_factory=list)
     stopped: bool = False
 
-    # -- both sides at once ----------------------------------------------------------------
+    async def say(self, step: SearchStep, text: str) -> None:
+        if self.on_step is not None:
+            await awaited(self.on_step(step, text))
 
-    async def find(self) -> None:
-        """Search memory and web at the same time; memory's search is started first."""
-        await self._say("searching", self.query)
-        try:
-            await self._unless_stopped(
-                asyncio.gather(self._find_in_memory(), self._find_on_the_web())
-            )
-        finally:
-            self._merge()
-
-    async def _find_in_memory(self) -> None:
-        memory = self.memory
-        if memory is None or not self.top_k:
-            return
-        looking = in_thread(
-            lambda: memory.search(self.query, top_k=self.top_k, **self.scope.whose),
-            name="agentmem-search",
-        )
-        found = await self._within("memory", self.memory_seconds, looking)
-        if found is not None:
-            self.hits = tuple(found[: self.top_k])
-            self.problems += [f"memory: {problem}" for problem in found.degradations]
-        await self._say("memory", f"{len(self.hits)} found")
-
-    async def _find_on_the_web(self) -> None:
-        if self.chain is None:
-            return
-        looking = self.chain.find(self.query, max_results=self.max_results)
-        report = await self._within("web", self.web_seconds, looking)
-        if report is not None:
-            self.results = report.results
-            self.problems += [f"web: {problem}" for problem in report.problems]
-        await self._say("web", f"{len(self.results)} found")
+    async def step(self, work: Awaitable[T]) -> T:
+        return await unless_stopped(work, self.signal)
 
     async def _within(self, side: str, seconds: float, work: Awaitable[T]) -> T | None:
         """What one side finds in its time; that it fails is told and breaks nothing (P30)."""
@@ -420,25 +368,43 @@ class _Search:
             async with asyncio.timeout(seconds):
                 return await work
         except TimeoutError:
-            self.problems.append(f"{side}: no answer within {seconds:g} seconds")
+            problem = f"no answer within {seconds:g} seconds"
         except Exception as error:  # noqa: BLE001 - the other side still answers
             problem = f"{type(error).__name__}: {error}"
             if side == "web" and isinstance(error, AgentMemError):
                 problem = error.message
-            self.problems.append(f"{side}: {problem}")
+        self.problems.append(f"{side}: {problem}")
         return None
 
-    # -- pages -----------------------------------------------------------------------------
+    async def ask_memory(self, top_k: int, owner: Scope, seconds: float) -> None:
+        memory = self.memory
+        if memory is None or not top_k:
+            return
+        looking = in_thread(
+            lambda: memory.search(self.query, top_k=top_k, **owner.whose), name="agentmem-search"
+        )
+        found = await self._within("memory", seconds, looking)
+        if found is not None:
+            self.hits = tuple(found[:top_k])
+            self.problems += [f"memory: {problem}" for problem in found.degradations]
+        await self.say("memory", f"{len(self.hits)} found")
 
-    async def read(self, most: int, reader: PageReader, timeout_seconds: float) -> None:
+    async def ask_web(self, chain: SearchChain | None, most: int, seconds: float) -> None:
+        if chain is None:
+            return
+        report = await self._within("web", seconds, chain.find(self.query, max_results=most))
+        if report is not None:
+            self.results = report.results
+            self.problems += [f"web: {problem}" for problem in report.problems]
+        await self.say("web", f"{len(self.results)} found")
+
+    async def read(self, most: int, reader: PageReader, seconds: float, owner: Scope) -> None:
         """Read the first pages and remember them in the background."""
-        await self._say("reading", f"up to {most} pages")
+        await self.say("reading", f"up to {most} pages")
         urls = [result.url for result in self.results if result.url][:most]
-        reading = (_read(reader, url, timeout_seconds) for url in urls)
-        outcomes = await self._unless_stopped(asyncio.gather(*reading))
+        outcomes = await self.step(asyncio.gather(*(_read(reader, url, seconds) for url in urls)))
         read = dict(zip(urls, outcomes, strict=True))
         self.results = tuple(_filled(result, read.get(result.url)) for result in self.results)
-        self._merge()
         for url, page in read.items():
             if isinstance(page, str):
                 self.problems.append(f"pages: {url} was not read: {page}")
@@ -446,50 +412,54 @@ class _Search:
             self.fetched += (page.url,)
             try:
                 if self.memory is not None and not self.memory.sources.enqueue_page(
-                    page.text, page.url, page.title, **self.scope.whose
+                    page.text, page.url, page.title, **owner.whose
                 ):
                     self.problems.append(f"pages: {page.url} is not remembered, the queue is full")
             except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
                 self.problems.append(f"pages: {page.url} is not remembered: {error}")
 
-    def _merge(self) -> None:
-        self.sources = merge_findings(
-            self.query, [from_hit(hit) for hit in self.hits], from_results(self.results, self.query)
+    def merge(self) -> None:
+        """Number what both sides found, long pages by their fitting passages."""
+        on_the_web = (
+            Finding(
+                source="web",
+                text=focus(self.query, result.text, limit_characters=PAGE_CHARACTERS),
+                url=result.url,
+                title=result.title,
+                date=result.date,
+                score=1.0 / place,
+            )
+            for place, result in enumerate(self.results, start=1)
         )
+        self.sources = merge_findings(self.query, [*map(_remembered, self.hits), *on_the_web])
 
-    # -- the answer ------------------------------------------------------------------------
-
-    async def answer(self) -> None:
+    async def answer(
+        self, model: Model | None, check: ConflictCheck, most_sentences: int, **prompted: Any
+    ) -> None:
         """Look for disagreements, then answer."""
-        await self._say("answering", f"from {len(self.sources)} sources")
-        now = self.memory.clock.now() if self.memory is not None else datetime.now(UTC)
-        prompting = Prompting(
-            secret=await self._secret(),
-            count=estimate_tokens,
-            limit_tokens=self.limit_tokens,
-            today=now.date(),
-            timeout_seconds=self.model_seconds,
-        )
-        if self.check != "off":
-            self.conflicts = await self._unless_stopped(
+        await self.say("answering", f"from {len(self.sources)} sources")
+        now = datetime.now(UTC) if self.memory is None else self.memory.clock.now()
+        prompting = Prompting(secret=await self._secret(), today=now.date(), **prompted)
+        if check != "off":
+            self.conflicts = await self.step(
                 in_thread(lambda: conflicts_between(self.query, self.sources))
             )
-        if self.check == "model" and self.model is not None and self.conflicts:
-            self.conflicts, problem = await self._unless_stopped(
-                confirm(self.conflicts, model=self.model, prompting=prompting)
+        if check == "model" and model is not None and self.conflicts:
+            self.conflicts, problem = await self.step(
+                confirm(self.conflicts, model=model, prompting=prompting)
             )
             self.problems += [problem] if problem else []
-        self.synthesis = await self._unless_stopped(
-            synthesize(
+        self.made, problem = await self.step(
+            answer_from(
                 self.query,
                 self.sources,
-                model=self.model,
+                model=model,
                 prompting=prompting,
-                most_sentences=self.most_sentences,
+                most_sentences=most_sentences,
             )
         )
-        self.problems += self.synthesis.problems
-        await self._say("done", self.synthesis.answered_by)
+        self.problems += [problem] if problem else []
+        await self.say("done", self.made.answered_by)
 
     async def _secret(self) -> bytes:
         memory = self.memory
@@ -502,70 +472,37 @@ class _Search:
 
     def result(self) -> EnhancedSearchResult:
         """What was found until now."""
-        made = self.synthesis
-        quotes = dict(made.quotes)
-        citations = tuple(
-            replace(one.citation, quote=quotes.get(one.citation.index, one.citation.quote))
-            for one in self.sources
-        )
-        cited = {citation.index for citation in made.cited}
+        answer = {name: getattr(self.made, name) for name in Answer.__slots__}
+        cited = {citation.index: citation for citation in self.made.cited}
+        citations = [cited.get(one.index, one.citation) for one in self.sources]
+        answer["cited"] = tuple(one for one in citations if one.index in cited)
         return EnhancedSearchResult(
+            **answer,
             query=self.query,
-            answer=made.answer,
-            found=made.found,
             web_results=self.results,
             memory_results=self.hits,
-            citations=citations,
-            cited=tuple(citation for citation in citations if citation.index in cited),
+            citations=tuple(citations),
             conflicts=self.conflicts,
             conflict_disclaimer=write_disclaimer(self.conflicts),
-            uncited_sentences=made.uncited_sentences,
-            removed_numbers=made.removed_numbers,
-            removed_links=made.removed_links,
             fetched=self.fetched,
             degradations=tuple(dict.fromkeys(self.problems)),
-            answered_by=made.answered_by,
             stopped=self.stopped,
         )
 
-    async def _unless_stopped(self, work: Awaitable[T]) -> T:
-        return await unless_stopped(work, self.signal)
 
-    async def _say(self, step: SearchStep, text: str) -> None:
-        if self.on_step is not None:
-            await awaited(self.on_step(step, text))
-
-
-def from_hit(hit: Hit) -> Finding:
+def _remembered(hit: Hit) -> Finding:
     """A memory that was found, as a finding."""
     memory = hit.memory
-    section = " › ".join(memory.heading_path)
     return Finding(
-        side="memory",
+        source="memory",
         text=memory.text,
         url=memory.source_url,
-        title=memory.title or memory.speaker or section or memory.kind,
+        title=memory.title or memory.speaker or " › ".join(memory.heading_path) or memory.kind,
         date=(memory.valid_from or memory.created_at).astimezone(UTC).date(),
         memory_id=memory.id,
         score=hit.score,
         origin=memory.origin,
     )
-
-
-def from_results(results: Sequence[WebResult], question: str) -> list[Finding]:
-    """Web results as findings, long pages by their fitting passages; the first is the best."""
-    return [
-        Finding(
-            side="web",
-            text=focus(question, result.text, limit_characters=PAGE_CHARACTERS),
-            url=result.url,
-            title=result.title,
-            date=result.date,
-            score=1.0 / place,
-            origin="web",
-        )
-        for place, result in enumerate(results, start=1)
-    ]
 
 
 # ----------------------------------------------------------------------------
@@ -587,12 +524,8 @@ class Enhanced:
     conflict_disclaimer: str = ""
     degradations: tuple[str, ...] = ()
 
-    def add(self, enhanced: EnhancedSearchResult) -> None:
-        """Carry what an enhanced search gave."""
-        self.enhanced = enhanced
-        self.memory_results, self.answer = enhanced.memory_results, enhanced.answer
-        self.citations, self.degradations = enhanced.citations, enhanced.degradations
-        self.conflict_disclaimer = enhanced.conflict_disclaimer
+
+_ADDED = ("memory_results", "answer", "citations", "conflict_disclaimer", "degradations")
 
 
 class EnhancedList(list[Any], Enhanced):
@@ -633,11 +566,12 @@ def wrap_search(
         web = CallableSearch(lambda _: rows, name=name, allow_private=allow_private)
         chain = SearchChain([web], attempts=1)
         with suppress(InvalidInput):  # an empty query: the function may mean something by it
-            kept.add(
-                await enhanced_search(
-                    query, memory=memory, web=chain, scope=scope or own_scope, **settings
-                )
+            added = await enhanced_search(
+                query, memory=memory, web=chain, scope=scope or own_scope, **settings
             )
+            kept.enhanced = added
+            for part in _ADDED:
+                setattr(kept, part, getattr(added, part))
         return kept
 
     @functools.wraps(fn)

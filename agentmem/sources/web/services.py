@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import urljoin, urlsplit
@@ -28,7 +28,7 @@ from agentmem.base.errors import (
     SearchFailed,
     WebSearchError,
 )
-from agentmem.base.guards import Breaker, BreakerSettings, TtlCache, allow, report
+from agentmem.base.guards import Breaker, BreakerSettings, TtlCache
 from agentmem.base.protocols import Clock
 from agentmem.base.threads import awaited, in_thread, is_async, retry_after_seconds
 from agentmem.base.time import SystemClock
@@ -347,7 +347,7 @@ class _Service:
 
     name: str
     web: WebSearch
-    breaker: Breaker = field(default_factory=Breaker)
+    breaker: Breaker
     not_before: datetime | None = None
     refusals: int = 0
 
@@ -382,7 +382,7 @@ class SearchChain:
         self._timeout_seconds = require_number(timeout_seconds, "timeout_seconds", low=0.01)
         self._attempts = require_count(attempts, "attempts", least=1)
         self._longest_wait = require_number(longest_wait_seconds, "longest_wait_seconds", low=0)
-        self._settings = breaker or BreakerSettings(cooldown_seconds=60.0)
+        settings = breaker or BreakerSettings(cooldown_seconds=60.0)
         self._cache: TtlCache[SearchReport] = TtlCache(
             self._clock, capacity=capacity, ttl_seconds=ttl_seconds
         )
@@ -390,9 +390,8 @@ class SearchChain:
         for at, service in enumerate(require_items(services, "services", "searches"), start=1):
             web = as_web(service)
             name = str(getattr(web, "name", "") or f"service {at}")
-            self._services.append(_Service(name=name, web=web))
+            self._services.append(_Service(name=name, web=web, breaker=Breaker(settings)))
         self.name = ", ".join(service.name for service in self._services)
-        self._lock = threading.Lock()
 
     async def search(self, query: str, *, max_results: int = 8) -> Sequence[WebResult]:
         """The results of the first service that has any; `WebSearchError` when all fail."""
@@ -467,19 +466,21 @@ class SearchChain:
                 )
             except RateLimited as error:
                 self._limited(service, error)
-                self._report(service, ticket, failed=False)
+                service.breaker.report(ticket, self._clock.now(), failed=False)
                 raise
             except asyncio.CancelledError:
-                self._report(service, ticket, failed=True)  # it was silent for too long
+                service.breaker.report(
+                    ticket, self._clock.now(), failed=True
+                )  # it was silent for too long
                 raise
             except Exception as error:
-                self._report(service, ticket, failed=True)
+                service.breaker.report(ticket, self._clock.now(), failed=True)
                 problem = _problem(error, self._timeout_seconds)
                 if attempt + 1 == self._attempts or isinstance(error, InvalidInput | MissingExtra):
                     raise SearchFailed(problem) from error
                 problems.append(_told(service, problem))
                 continue
-            self._report(service, ticket, failed=False)
+            service.breaker.report(ticket, self._clock.now(), failed=False)
             service.not_before, service.refusals = None, 0
             return results
         raise AssertionError("attempts is at least 1")
@@ -488,19 +489,10 @@ class SearchChain:
         """The breaker's ticket; `SearchFailed` while the service is to be left alone."""
         if (wait := self._wait_seconds(service)) > 0:
             raise SearchFailed(f"limits how often it is asked; free in {wait:.0f} s.")
-        with self._lock:
-            decision, service.breaker = allow(
-                service.breaker, self._clock.now(), settings=self._settings
-            )
-        if decision.ticket is None:
-            raise SearchFailed(f"paused for {decision.retry_after_seconds:.0f} s after failures.")
-        return decision.ticket
-
-    def _report(self, service: _Service, ticket: int, *, failed: bool) -> None:
-        with self._lock:
-            service.breaker = report(
-                service.breaker, ticket, self._clock.now(), failed=failed, settings=self._settings
-            )
+        ticket, pause = service.breaker.allow(self._clock.now())
+        if ticket is None:
+            raise SearchFailed(f"paused for {pause:.0f} s after failures.")
+        return ticket
 
     def _limited(self, service: _Service, error: RateLimited) -> None:
         service.refusals += 1
