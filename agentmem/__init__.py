@@ -106,12 +106,12 @@ _NAMES = {
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 # What most people want comes first.
-__all__ = ["open", "restore", "MemoryManager", "AsyncMemoryManager", "Memory", "Hit", "Scope"]
-__all__ += ["run_agent_loop", "run_agent_loop_sync", "wrap_openai", "wrap_anthropic"]
-__all__ += ["enhanced_search", "enhanced_search_sync", "EnhancedSearchResult"]
+__all__ = ["AsyncMemoryManager", "Hit", "Memory", "MemoryManager", "Scope", "open", "restore"]
+__all__ += ["run_agent_loop", "run_agent_loop_sync", "wrap_anthropic", "wrap_openai"]
+__all__ += ["EnhancedSearchResult", "enhanced_search", "enhanced_search_sync"]
 __all__ += ["AddResult", "AgentLoopResult", "SearchResults", "Status", "Turn"]
-__all__ += ["LoopConfig", "RecallConfig", "BudgetConfig", "LearnConfig", "ResultsConfig"]
-__all__ += ["MemorySettings", "ConsolidationSettings", "Spend"]
+__all__ += ["BudgetConfig", "LearnConfig", "LoopConfig", "RecallConfig", "ResultsConfig"]
+__all__ += ["ConsolidationSettings", "MemorySettings", "Spend"]
 __all__ += ["Document", "Episode", "EpisodeArtifact", "Fact", "Pattern", "Preference", "Workflow"]
 __all__ += ["MemoryLogger", "PreferenceStore", "SqliteStore", "WorkingMemory"]
 __all__ += ["DuckDuckGo", "SearXNG", "SearchChain", "search_web_tool"]
@@ -120,7 +120,7 @@ __all__ += ["Corrections", "Tokenizer", "estimate_tokens", "tokenizer_for"]
 __all__ += ["AgentMemError", "DuplicateRecord", "FetchRefused", "FixedContentTooLarge"]
 __all__ += ["InvalidMessage", "MediaWarning"]
 __all__ += ["CrossEncoder", "EmbedderId", "load_embedder"]
-__all__ += ["chunk", "detect_preferences", "truncate_at_sentence", "create_app"]
+__all__ += ["chunk", "create_app", "detect_preferences", "truncate_at_sentence"]
 __all__ += ["explain", "explain_memory", "render_budget", "render_explanation"]
 __all__ += ["replay_context", "schema_of"]
 

@@ -141,6 +141,22 @@ class ResultsConfig:
         require_count(self.keep_bytes, "keep_bytes")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Groups:
+    """What is said of a memory, and may be said otherwise of a turn."""
+
+    recall: RecallConfig = RecallConfig()
+    budget: BudgetConfig = BudgetConfig()
+    learn: LearnConfig = LearnConfig()
+    results: ResultsConfig = ResultsConfig()
+    strict_scope: bool = False
+
+    def _require_groups(self) -> None:
+        for name, group in _GROUPS.items():
+            remedy = f"Pass {group.__name__}(…) or leave it out."
+            require_instance(getattr(self, name), group, name, remedy=remedy)
+
+
 _GROUPS = {
     "recall": RecallConfig,
     "budget": BudgetConfig,
@@ -149,14 +165,8 @@ _GROUPS = {
 }
 
 
-def _require_groups(config: LoopConfig | MemorySettings) -> None:
-    for name, group in _GROUPS.items():
-        remedy = f"Pass {group.__name__}(…) or leave it out."
-        require_instance(getattr(config, name), group, name, remedy=remedy)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopConfig:
+class LoopConfig(_Groups):
     """The settings of one turn, or of all turns of a loop.
 
     Who gives none gets those of the memory (`agentmem.open(recall=…, budget=…)`).
@@ -164,13 +174,8 @@ class LoopConfig:
     `budget.knowledge` said alone, the setting that is changed most.
     """
 
-    recall: RecallConfig = RecallConfig()
-    budget: BudgetConfig = BudgetConfig()
-    learn: LearnConfig = LearnConfig()
-    results: ResultsConfig = ResultsConfig()
     memory_tools: bool = True
     memory_save_tool: bool = False
-    strict_scope: bool = False
     max_iterations: int = 8
     tool_timeout_seconds: float = 60.0
     framing: Framing = "pair"
@@ -181,7 +186,7 @@ class LoopConfig:
     def __post_init__(self, knowledge_budget: int | None) -> None:
         if knowledge_budget is not None:
             object.__setattr__(self, "budget", replace(self.budget, knowledge=knowledge_budget))
-        _require_groups(self)
+        self._require_groups()
         require_count(self.max_iterations, "max_iterations", least=1)
         require_number(self.tool_timeout_seconds, "tool_timeout_seconds", low=0)
         require_choice(self.framing, get_args(Framing), "framing")
@@ -190,7 +195,7 @@ class LoopConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySettings:
+class MemorySettings(_Groups):
     """How one memory behaves; its groups are what searches and turns do unless told otherwise.
 
     A chunk of a document is about `chunk_tokens` long and never longer than
@@ -202,10 +207,6 @@ class MemorySettings:
     With `strict_scope` a turn that names no user is refused.
     """
 
-    recall: RecallConfig = RecallConfig()
-    budget: BudgetConfig = BudgetConfig()
-    learn: LearnConfig = LearnConfig()
-    results: ResultsConfig = ResultsConfig()
     durability: Durability = "full"
     chunk_tokens: int = 250
     chunk_limit_tokens: int = 400
@@ -214,12 +215,11 @@ class MemorySettings:
     judge_new: bool = True
     keep_contexts_days: float | None = 30.0
     keep_contexts_bytes: int | None = 64 * 1024 * 1024
-    strict_scope: bool = False
     loop: LoopConfig = field(init=False, repr=False, compare=False)
     """What a turn does that is given no config of its own."""
 
     def __post_init__(self) -> None:
-        _require_groups(self)
+        self._require_groups()
         require_choice(self.durability, get_args(Durability), "durability")
         require_count(self.chunk_tokens, "chunk_tokens", least=1)
         require_count(self.chunk_limit_tokens, "chunk_limit_tokens", least=self.chunk_tokens)

@@ -9,7 +9,6 @@ nothing is done. No text of anybody leaves the process unless it is asked for.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -126,8 +125,6 @@ def _tracer() -> Any:
 
 @lru_cache(maxsize=1)
 def _make_tracer() -> Any:
-    if importlib.util.find_spec("opentelemetry") is None:
-        return None
     from opentelemetry import trace
 
     from agentmem.base import __version__

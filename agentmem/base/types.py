@@ -13,6 +13,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, cast, get_args
 from unicodedata import normalize as unicode_normalize
+from uuid import UUID
 
 from agentmem.base.checks import (
     all_ascii,
@@ -430,10 +431,7 @@ class Ids:
         made = []
         for number, (at, counter) in enumerate(places):
             low = int.from_bytes(noise[8 * number : 8 * number + 8], "big") >> 2
-            digits = f"{at << 80 | 7 << 76 | counter << 64 | 2 << 62 | low:032x}"
-            made.append(
-                f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-            )
+            made.append(str(UUID(int=at << 80 | 7 << 76 | counter << 64 | 2 << 62 | low)))
         return made
 
     def _places(self, moment: int, count: int) -> list[tuple[int, int]]:

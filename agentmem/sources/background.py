@@ -495,16 +495,10 @@ class Worker:
                 return
             self._closing = True
             self._hurry.set()
+        self.flush(timeout_seconds)
+        with self._lock():
             thread = self._thread
             inside = thread is threading.current_thread()
-            if thread is not None and not inside:
-                self._changed.notify_all()
-                self._changed.wait_for(
-                    lambda: not self._is_busy(self._waiting.last_number), timeout_seconds
-                )
-        if not self._threaded:
-            self.run_due(deadline=deadline)
-        with self._lock():
             self._stopping = True
             self._changed.notify_all()
         if thread is not None and not inside:

@@ -25,7 +25,7 @@ from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.errors import AgentMemError, FetchFailed, FetchRefused
 from agentmem.base.threads import begin
 from agentmem.data import read_lists
-from agentmem.text.decode import charset_of, is_readable, media_type_of
+from agentmem.text.decode import charset_of, decode, is_readable, media_type_of
 
 if TYPE_CHECKING:
     import httpx
@@ -67,9 +67,7 @@ class Fetched:
     @property
     def text(self) -> str:
         """The content as text, as it was sent."""
-        from agentmem.sources.pages import decode_page
-
-        return decode_page(self.content, charset=self.charset)
+        return decode(self.content, declared=self.charset)
 
 
 def fetch(

@@ -26,9 +26,9 @@ from agentmem.base.errors import (
 )
 from agentmem.base.types import Document, Scope
 from agentmem.search.results import FolderReport, IndexingResult, PassedOver, Progress
-from agentmem.sources.pages import Page, decode_page, looks_like_html, one_line, to_markdown
+from agentmem.sources.pages import Page, looks_like_html, one_line, to_markdown
 from agentmem.stores.open_files import reading
-from agentmem.text.decode import binary_remedy, first_heading, kind_of, sound, text_format
+from agentmem.text.decode import binary_remedy, decode, first_heading, kind_of, sound, text_format
 
 if TYPE_CHECKING:
     from agentmem.search.parts import Parts
@@ -100,7 +100,7 @@ def document_of(
         text, title = _read_pdf(data, name=shown_name or url)
         metadata = {"media_type": "application/pdf"}
     else:
-        text = decode_page(data, charset=charset)
+        text = decode(data, declared=charset)
         known = "." in shown_name or media_type not in ("", "text/plain")
         if kind == "html" or (kind == "text" and not known and looks_like_html(text)):
             page = to_markdown(text, url)

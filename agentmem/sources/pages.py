@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from agentmem.base.errors import InvalidText, MissingExtra
 from agentmem.data import read_lists
-from agentmem.text.decode import charsets_of, decode, sound
+from agentmem.text.decode import decode, sound
 
 # ----------------------------------------------------------------------------
 # What a page is and what it hides, from its source alone.
@@ -89,14 +89,6 @@ def hidden_selectors(css: str) -> tuple[frozenset[str], frozenset[str]]:
                         hidden[plain[1]].add(plain[2])
         said = piece
     return frozenset(hidden["."]), frozenset(hidden["#"])
-
-
-def keeps_structure(text: str, whole: str) -> bool:
-    """Whether `text` has headings, lists or tables, if the whole page has any.
-
-    An extractor that takes a short page for nothing gives its bare words.
-    """
-    return bool(_MARKDOWN.search(text)) or not _MARKDOWN.search(whole)
 
 
 def tidy(text: str) -> str:
@@ -272,8 +264,6 @@ _log = logging.getLogger(__name__)
 Extractor = Literal["trafilatura", "plain", "none"]
 
 MOST_CHARACTERS = 20_000_000
-LEAST_TO_GUESS = 64
-"""Bytes whose charset is worth guessing; fewer tell nothing."""
 MOST_ELEMENTS, DEEPEST = 20_000, 200
 LEAST_SHARE = 0.3
 """Of the page's plain text that the main text must hold; less means that it was missed."""
@@ -297,7 +287,7 @@ def to_markdown(html: str | bytes, url: str = "", *, charset: str = "") -> Page:
     `charset` is what the server said. More than 20 million characters are cut.
     """
     if isinstance(html, bytes | bytearray):
-        html = decode_page(bytes(html), charset=charset)
+        html = decode(bytes(html), declared=charset)
     if not isinstance(html, str):
         raise InvalidText("html", html, "is neither text nor bytes", remedy="Pass a str or bytes.")
     tree = _parse(sound(html[:MOST_CHARACTERS]))
@@ -307,29 +297,13 @@ def to_markdown(html: str | bytes, url: str = "", *, charset: str = "") -> Page:
     _drop_unseen(tree)
     plain = tidy(write_markdown(tree))
     main = tidy(_main_text(tree)) if plain and _is_ordinary(tree) else ""
-    if main and len(main) >= LEAST_SHARE * len(plain) and keeps_structure(main, plain):
+    # An extractor that takes a short page for nothing gives its bare words.
+    bare = _MARKDOWN.search(plain) and not _MARKDOWN.search(main)
+    if main and len(main) >= LEAST_SHARE * len(plain) and not bare:
         return Page(text=main, url=url, extractor="trafilatura", **facts)
     if not plain:
         plain = tidy(write_markdown(tree, everything=True))
     return Page(text=plain, url=url, extractor="plain" if plain else "none", **facts)
-
-
-def decode_page(data: bytes, *, charset: str = "") -> str:
-    """The bytes of a page as text: byte order mark, UTF-8, header, `<meta>`, then a guess."""
-    return decode(data, declared=charset, last=_guess(data, charset))
-
-
-def _guess(data: bytes, charset: str) -> str:
-    for name in charsets_of(data, declared=charset):
-        try:
-            data.decode(name)
-        except (UnicodeDecodeError, LookupError):
-            continue
-        return name
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(data[:20_000]).best() if len(data) >= LEAST_TO_GUESS else None
-    return best.encoding if best is not None else "cp1252"
 
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
@@ -363,7 +337,11 @@ def _facts(tree: HtmlElement) -> dict[str, str]:
     heading = next(tree.iter("h1"), None)
     titles = (
         named.get("og:title", ""),
-        *(one.text_content() for one in tree.iter("title") if not _in_svg(one)),
+        *(
+            one.text_content()
+            for one in tree.iter("title")
+            if "svg" not in {parent.tag for parent in one.iterancestors()}
+        ),
         "" if heading is None else heading.text_content(),
     )
     published = (
@@ -374,10 +352,6 @@ def _facts(tree: HtmlElement) -> dict[str, str]:
         "language": one_line(tree.get("lang") or "", limit_characters=20),
         "published": one_line(published, limit_characters=40),
     }
-
-
-def _in_svg(element: HtmlElement) -> bool:
-    return any(parent.tag == "svg" for parent in element.iterancestors())
 
 
 def _drop_unseen(tree: HtmlElement) -> None:

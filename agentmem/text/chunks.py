@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Chunk, Document, TextFormat
 from agentmem.data import read_lists
-from agentmem.text.markdown import Block, Line, code_blocks, lines_of, markdown_blocks, plain_blocks
+from agentmem.text.markdown import Block, Line, code_blocks, lines_of, markdown_blocks
 from agentmem.text.sentences import boundary_at_or_before, sentences
 
 # ----------------------------------------------------------------------------
@@ -415,7 +415,7 @@ def _is_name(name: str) -> bool:
 
 _READERS: dict[TextFormat, Callable[[str], Iterator[Block]]] = {
     "markdown": markdown_blocks,
-    "text": plain_blocks,
+    "text": partial(markdown_blocks, plain=True),
     "code": code_blocks,
     "chat": turn_blocks,
 }

@@ -26,6 +26,8 @@ _KNOWN = re.compile(
 )
 _SIGNS = {"iso-2": b"\x1b", "hz": b"~{", "utf-1": b"\0", "utf-3": b"\0", "utf16": b"\0"}
 META_BYTES = 4096
+LEAST_TO_GUESS = 64
+"""Bytes whose charset is worth guessing; fewer tell nothing."""
 
 
 def charset_of(content_type: str) -> str:
@@ -58,10 +60,10 @@ def charsets_of(data: bytes, *, declared: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys([*([guess] if guess else []), *names]))
 
 
-def decode(data: bytes, *, declared: str = "", last: str = "cp1252") -> str:
+def decode(data: bytes, *, declared: str = "") -> str:
     """`data` as text that can be stored; never raises.
 
-    What no credible charset can read is read as `last`, with replacement
+    What no credible charset can read is read as the likeliest, with replacement
     characters where that has no letter either.
     """
     for name in charsets_of(data, declared=declared):
@@ -69,10 +71,10 @@ def decode(data: bytes, *, declared: str = "", last: str = "cp1252") -> str:
             return sound(data.decode(name))
         except (UnicodeDecodeError, LookupError):
             continue
-    try:
-        return sound(data.decode(last, "replace"))
-    except LookupError:
-        return sound(data.decode("utf-8", "replace"))
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data[:20_000]).best() if len(data) >= LEAST_TO_GUESS else None
+    return sound(data.decode("cp1252" if best is None else best.encoding, "replace"))
 
 
 def sound(text: str) -> str:

@@ -33,7 +33,6 @@ _KINDS: dict[str, BlockKind] = {
     "code_block": "code",
 }
 
-_ITEM = compile_late(r"([ \t]*)([-*+•‣◦]|\d{1,9}[.)])([ \t]+|$)")
 _LINE_END = compile_late(r"\r\n?|\n")
 _BULLET = compile_late(r"(?m)^([ \t]*)[•‣◦](?=[ \t])")
 _LINK = compile_late(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
@@ -82,24 +81,12 @@ def lines_of(text: str) -> list[Line]:
     return lines
 
 
-class _Open:
-    """The block being read: its kind, first character, and the end of its last line."""
-
-    def __init__(self, kind: BlockKind, line: Line, indent: int = 0) -> None:
-        self.kind: BlockKind = kind
-        self.start = line.start
-        self.end = line.start + len(line.text)
-        self.indent = indent
-
-    def take(self, line: Line) -> None:
-        self.end = line.start + len(line.text)
-
-
-def markdown_blocks(text: str) -> Iterator[Block]:
+def markdown_blocks(text: str, *, plain: bool = False) -> Iterator[Block]:
     """The parts of a Markdown text in order, each with the headings it stands under.
 
     What stands in a quotation or in an item is part of it. Lines that give no
-    part of their own, such as the address of a link, are text.
+    part of their own, such as the address of a link, are text. A `plain` text
+    has paragraphs and lists, and no other markup.
     """
     lines = list(_markdown_lines(text))
 
@@ -113,14 +100,14 @@ def markdown_blocks(text: str) -> Iterator[Block]:
             end = lines[last - 1].start + len(lines[last - 1].text)
             yield Block(lines[first].start, end, kind, path)
 
-    done = _front_matter_lines(lines)
+    done = 0 if plain else _front_matter_lines(lines)
     yield from part(0, done, "fence", ())
     stack: list[tuple[int, str]] = []
     path: tuple[str, ...] = ()
     # Bullets that people paste are lists too; the copy has the lengths of the text.
     below = text[lines[done].start :] if done < len(lines) else ""
     rest = "\n" * done + _BULLET.sub(r"\1-", below)
-    tokens = _markdown().parse(rest)
+    tokens = _reader(plain).parse(rest)
     for at, token in enumerate(tokens):
         kind = _KINDS.get(token.type)
         if kind is None or token.map is None or token.level != (kind == "item"):
@@ -144,59 +131,35 @@ def _markdown_lines(text: str) -> Iterator[Line]:
 
 
 @cache
-def _markdown() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
+def _reader(plain: bool) -> MarkdownIt:
+    if plain:
+        return MarkdownIt("zero").enable("list").disable("inline")
     return MarkdownIt("commonmark").enable("table").disable("inline")
-
-
-def plain_blocks(text: str) -> Iterator[Block]:
-    """Paragraphs and list items of a text without markup."""
-    opened: _Open | None = None
-    for line in lines_of(text):
-        if not line.text.strip():
-            if opened is not None and opened.kind == "text":
-                yield Block(opened.start, opened.end, opened.kind)
-                opened = None
-            elif opened is not None:
-                opened.indent = max(opened.indent, 1)  # past a blank line only indented text joins
-            continue
-        item = _ITEM.match(line.text)
-        if opened is not None:
-            in_text = opened.kind == "text"
-            inside = in_text or _width(line.text) >= opened.indent
-            if inside and not (item and (in_text or len(item.group(1)) < opened.indent)):
-                opened.take(line)
-                continue
-            yield Block(opened.start, opened.end, opened.kind)
-        opened = _Open("item", line, _item_indent(item)) if item else _Open("text", line)
-    if opened is not None:
-        yield Block(opened.start, opened.end, opened.kind)
 
 
 def code_blocks(text: str) -> Iterator[Block]:
     """Top-level parts of source code: a definition with the comments and decorators above it."""
-    opened: _Open | None = None
+    opened: Block | None = None
     blank_before = True
-    strong = lead = False
+    lead = False
     for line in lines_of(text):
         if not line.text.strip():
             blank_before = True
             continue
         top = not line.text[0].isspace() and not _CONTINUES.match(line.text)
         definition = top and _DEFINITION.match(line.text) is not None
+        comment = _COMMENT.match(line.text) is not None
+        end = line.start + len(line.text)
         if opened is None or (top and (blank_before or definition) and not (lead and definition)):
             if opened is not None:
-                yield Block(opened.start, opened.end, "code", strong=strong)
-            opened, strong = _Open("code", line), definition
-            lead = top and _COMMENT.match(line.text) is not None
+                yield opened
+            opened, lead = Block(line.start, end, "code", strong=definition), top and comment
         else:
-            opened.take(line)
-            strong = strong or definition
-            lead = lead and _COMMENT.match(line.text) is not None
+            opened = opened._replace(end=end, strong=opened.strong or definition)
+            lead = lead and comment
         blank_before = False
     if opened is not None:
-        yield Block(opened.start, opened.end, "code", strong=strong)
+        yield opened
 
 
 def heading_title(raw: str) -> str:
@@ -215,17 +178,6 @@ def _enter(stack: list[tuple[int, str]], level: int, raw: str) -> tuple[str, ...
         stack.pop()
     stack.append((level, heading_title(raw)))
     return tuple(title for _, title in stack)
-
-
-def _width(line: str) -> int:
-    """How far a line is indented, a tab going to the next multiple of four."""
-    return len(line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4))
-
-
-def _item_indent(item: re.Match[str]) -> int:
-    """How far a line must be indented to belong to this item."""
-    space = len(item.group(3))
-    return _width(item.group(1)) + len(item.group(2)) + (space if 1 <= space <= 4 else 1)
 
 
 def _front_matter_lines(lines: list[Line]) -> int:

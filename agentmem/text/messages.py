@@ -6,6 +6,7 @@ Both common forms are understood: the chat-completions form (`tool_calls`,
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -250,21 +251,23 @@ def read_reply(response: Any) -> ModelAnswer:
     if isinstance(response, str):
         return ModelAnswer(text=response)
     choices = get(response, "choices")
-    choice = choices[0] if is_list(choices) and choices else None
-    message = get(choice, "message") if choice is not None else response
+    message = get(choices[0], "message") if is_list(choices) and choices else response
     calls = get(message, "tool_calls")
-    return ModelAnswer(
-        text=message_text(message),
-        tool_calls=tuple(
-            read_call(call, at) for at, call in enumerate(calls if is_list(calls) else ())
-        ),
-        usage=read_mapping(get(response, "usage")),
-        model=str(get(response, "model") or ""),
+    if is_list(calls):  # of a whole answer the place counts, whatever index a call says
+        calls = [{"id": get(one, "id"), "function": get(one, "function")} for one in calls]
+    parts = ReplyParts()
+    parts.add(
+        {
+            "usage": get(response, "usage"),
+            "model": get(response, "model"),
+            "choices": [{"delta": {"content": message_text(message), "tool_calls": calls}}],
+        }
     )
+    return parts.reply()
 
 
 class ReplyParts:
-    """Puts the chunks of a streamed answer together."""
+    """Puts an answer together from its chunks, of which one may be the whole."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -277,32 +280,29 @@ class ReplyParts:
         if isinstance(chunk, str):
             self._texts.append(chunk)
             return chunk
-        usage = read_mapping(get(chunk, "usage"))
-        if usage:
-            self._usage = usage
+        self._usage = read_mapping(get(chunk, "usage")) or self._usage
         self._model = str(get(chunk, "model") or self._model)
         choices = get(chunk, "choices")
-        if not is_list(choices) or not choices:
+        if not is_list(choices) or not choices or get(choices[0], "index") not in (0, None):
             return ""
-        if get(choices[0], "index") not in (0, None):
-            return ""
-        delta = get(choices[0], "delta") or get(choices[0], "message")
-        text = message_text(delta)
-        if text:
-            self._texts.append(text)
-        calls = get(delta, "tool_calls")
-        for at, call in enumerate(calls if is_list(calls) else ()):
-            self._add_call(call, at)
-        return text
+        return self._take(get(choices[0], "delta") or get(choices[0], "message"))
 
-    def _add_call(self, call: Any, at: int) -> None:
-        index = get(call, "index")
-        place = index if isinstance(index, int) else at
-        known = self._calls.setdefault(place, {"id": "", "name": "", "arguments": ""})
-        known["id"] = known["id"] or str(get(call, "id") or "")
-        function = get(call, "function")
-        known["name"] += str(get(function, "name") or "")
-        known["arguments"] += str(get(function, "arguments") or "")
+    def _take(self, message: Any) -> str:
+        text = message_text(message)
+        self._texts.append(text)
+        calls = get(message, "tool_calls")
+        for at, call in enumerate(calls if is_list(calls) else ()):
+            index = get(call, "index")
+            place = index if isinstance(index, int) else at
+            known = self._calls.setdefault(place, {"id": "", "name": "", "arguments": ""})
+            function = get(call, "function")
+            arguments = get(function, "arguments")
+            if arguments is not None and not isinstance(arguments, str):
+                arguments = json.dumps(arguments, ensure_ascii=False, default=str)
+            known["id"] = known["id"] or str(get(call, "id") or "")
+            known["name"] += str(get(function, "name") or "")
+            known["arguments"] += arguments or ""
+        return text
 
     @property
     def text(self) -> str:
@@ -313,25 +313,16 @@ class ReplyParts:
         return ModelAnswer(
             text=self.text,
             tool_calls=tuple(
-                _call(part["id"] or f"call_{place}", part["name"], part["arguments"])
-                for place, part in sorted(self._calls.items())
+                {
+                    "id": call["id"] or f"call_{place}",
+                    "type": "function",
+                    "function": {"name": call["name"], "arguments": call["arguments"]},
+                }
+                for place, call in sorted(self._calls.items())
             ),
             usage=self._usage,
             model=self._model,
         )
-
-
-def read_call(call: Any, at: int = 0) -> dict[str, Any]:
-    """A tool call as a dict with an id, a name and its arguments as text."""
-    function = get(call, "function")
-    arguments = get(function, "arguments")
-    if arguments is not None and not isinstance(arguments, str):
-        import json
-
-        arguments = json.dumps(arguments, ensure_ascii=False, default=str)
-    return _call(
-        str(get(call, "id") or f"call_{at}"), str(get(function, "name") or ""), arguments or ""
-    )
 
 
 def message_text(message: Any) -> str:
@@ -428,8 +419,3 @@ def get(value: Any, name: str) -> Any:
         return getattr(value, name, None)
     except Exception:  # noqa: BLE001 - a property of somebody else's object may raise anything
         return None
-
-
-def _call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    function = {"name": name, "arguments": arguments}
-    return {"id": call_id, "type": "function", "function": function}

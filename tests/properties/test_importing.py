@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentmem.base.errors import FileRefused
 from agentmem.memory.manager import MemoryManager
-from agentmem.sources.imports.formats import ExportedItem, Foreign, detect_source, reader_of
+from agentmem.sources.imports.formats import READERS, ExportedItem, Foreign, detect_source
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.strategies import texts
@@ -85,7 +85,7 @@ def test_every_export_is_counted_and_taken_once(export: tuple[Foreign, Any]) -> 
     """H4 Counted imports. An import refuses a file only if nothing in it is of such an export; what was found is taken, there already or left out with a reason, and a second import takes nothing."""
     source, value = export
     detect_source(value)
-    items = list(reader_of(source)(value))
+    items = list(READERS[source](value))
     with (
         tempfile.TemporaryDirectory() as folder,
         MemoryManager(

@@ -48,7 +48,7 @@ PURE = {
     "datetime", "enum", "functools", "hashlib", "heapq", "hmac", "html", "io", "itertools", "json",
     "math", "operator", "re", "reprlib", "string", "struct", "types", "typing", "unicodedata", "zlib",
 }  # fmt: skip
-PURE_PACKAGES = {"detect_secrets", "markdown_it", "numpy", "regex", "Stemmer"}
+PURE_PACKAGES = {"charset_normalizer", "detect_secrets", "markdown_it", "numpy", "regex", "Stemmer"}
 HEAVY = ("litellm", "faiss", "tiktoken", "numpy", "onnxruntime", "pydantic", "wordllama", "rich")
 NETWORK = ("socket", "ssl", "http.client", "urllib.request", "requests", "httpx", "aiohttp")
 

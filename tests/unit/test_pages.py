@@ -6,7 +6,6 @@ import pytest
 
 from agentmem.base.errors import InvalidText
 from agentmem.sources.pages import (
-    decode_page,
     hidden_selectors,
     hides,
     looks_like_html,
@@ -197,9 +196,9 @@ def test_bytes_are_read_by_what_they_are(text: str, name: str, label: str) -> No
 
 def test_meta_and_xml_declarations_are_believed() -> None:
     for head in ('<meta charset="windows-1251">', '<meta content="text/html; charset=cp1251">'):
-        assert "Привет" in decode_page((head + "<p>Привет").encode("cp1251"))
+        assert "Привет" in decode((head + "<p>Привет").encode("cp1251"))
     xml = '<?xml version="1.0" encoding="iso-8859-2"?><p>łódź</p>'
-    assert "łódź" in decode_page(xml.encode("iso-8859-2"))
+    assert "łódź" in decode(xml.encode("iso-8859-2"))
 
 
 @pytest.mark.parametrize("label", ["utf-7", "punycode", "rot13", "zlib", "idna", "x" * 1000, "\0"])

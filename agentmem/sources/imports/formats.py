@@ -79,12 +79,6 @@ def item_of(text: str, *, without: str = "no text", **said: Any) -> Item:
     return ExportedItem(text=text, **said) if text.strip() else LeftOut(reason=without)
 
 
-def message_of(text: str, role: str, **said: Any) -> Item:
-    """What a user or an assistant said."""
-    origin = "user" if role == "user" else "assistant"
-    return item_of(text, kind="message", origin=origin, **said)
-
-
 @cache
 def _machine() -> re.Pattern[str]:
     openings = read_lists("machine_prompts.txt")["openings"]
@@ -221,14 +215,6 @@ def detect_source(value: Any) -> Foreign | None:
     return None
 
 
-def reader_of(source: Foreign) -> Callable[[Any], Items]:
-    """What reads the exports of `source`."""
-    return {
-        "mem0": read_mem0, "letta": read_letta, "zep": read_zep, "chatgpt": read_chatgpt,
-        "claude": read_claude,
-    }[source]  # fmt: skip
-
-
 # ----------------------------------------------------------------------------
 # mem0: memories, and their history.
 
@@ -249,20 +235,19 @@ def read_mem0(value: Any) -> Items:
             rows.append(item)
     if isinstance(value, Mapping) and not memories and _mem0_text(value):
         rows.append(value)
-    users = _openmemory_user(value)
+    for steps in history.values():
+        steps.sort(key=lambda step: moment_in(step, *_STEP_AT) or FIRST_MOMENT)
+    known = {text_in(row, "id", "uuid") for row in rows}
+    rows += [_as_it_is(key, steps) for key, steps in history.items() if key not in known]
+    user = mapping_in(value, "user")  # of an OpenMemory, whose rows have its number, or nothing
+    number, name = text_in(user, "id"), text_in(user, "user_id")
+    users = {number: name} if number and name else {}
     owners: dict[tuple[tuple[str, str], ...], None] = {}
-    known = set()
     for row in rows:
-        if not isinstance(row, Mapping):
-            yield LeftOut(reason="not an object")
-            continue
-        key = text_in(row, "id", "uuid")
-        known.add(key)
-        item = _mem0_memory(row, key, history.get(key, ()), users)
+        item = _mem0_memory(row, history, users)
         if isinstance(item, ExportedItem):
             owners[tuple(item.whose.items())] = None
         yield item
-    yield from (_mem0_history(key, steps) for key, steps in history.items() if key not in known)
     for relation in list_in(value, "relations"):
         said = [text_in(relation, *names) for names in _RELATION]
         if all(said):
@@ -277,6 +262,23 @@ def read_mem0(value: Any) -> Items:
             yield LeftOut(reason="a relation without both ends")
 
 
+_STEP_AT = ("updated_at", "created_at")
+_RELATION = (("source",), ("relationship", "relation"), ("target", "destination"))
+
+
+def _as_it_is(key: str, steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The memory that the steps of a history, in their order, have left."""
+    last = steps[-1]
+    return {
+        "id": key,
+        "memory": text_in(last, "new_memory", "new_value"),
+        "created_at": steps[0].get("created_at"),
+        "updated_at": steps[0].get("updated_at"),
+        "is_deleted": last.get("is_deleted") in (1, True) or _event(last) == "DELETE",
+        **names_in(last, *_OWNERS),
+    }
+
+
 def _relation_owner(
     relation: Any, said: list[str], owners: list[dict[str, str]]
 ) -> Mapping[str, str]:
@@ -286,79 +288,48 @@ def _relation_owner(
     if own or len(owners) == 1:
         return own or owners[0]
     ends = {said[0].lower(), said[2].lower()}
-    written = [
-        {form for name in owner.values() for form in (name.lower(), name.lower().replace(" ", "_"))}
+    named = [
+        owner
         for owner in owners
+        if any({name.lower(), name.lower().replace(" ", "_")} & ends for name in owner.values())
     ]
-    named = [owner for owner, forms in zip(owners, written, strict=True) if ends & forms]
     return named[0] if len(named) == 1 else {}
-
-
-def _openmemory_user(value: Any) -> dict[str, str]:
-    """The name of the user whose rows have its number in OpenMemory's export."""
-    user = mapping_in(value, "user")
-    number, name = text_in(user, "id"), text_in(user, "user_id")
-    return {number: name} if number and name else {}
-
-
-_RELATION = (("source",), ("relationship", "relation"), ("target", "destination"))
 
 
 def _mem0_text(row: Mapping[str, Any]) -> str:
     return text_in(row, *_MEM0_TEXT) or text_in(mapping_in(row, "payload"), *_MEM0_TEXT)
 
 
-def _mem0_memory(row: Mapping[str, Any], key: str, steps: Any, users: Mapping[str, str]) -> Item:
+def _mem0_memory(row: Any, history: Mapping[str, Any], users: Mapping[str, str]) -> Item:
+    if not isinstance(row, Mapping):
+        return LeftOut(reason="not an object")
     payload = mapping_in(row, "payload")
-    state = text_in(row, "state").lower()
+    key, state = text_in(row, "id", "uuid"), text_in(row, "state").lower()
     if state == "deleted" or row.get("deleted_at") or row.get("is_deleted") in (1, True):
         return LeftOut(reason="deleted there")
     if state in ("archived", "paused"):
         return LeftOut(reason=f"{state} there")
     beside = ("categories", "app_id", "actor_id", "role", "structured_attributes")
-    kept = {name: row[name] for name in beside if row.get(name)}
     whose = names_in(payload, *_OWNERS) | names_in(row, *_OWNERS)
-    if users:  # of an OpenMemory: its rows say the number, or nothing
+    if users:
         user = whose.get("user_id", next(iter(users)))
         whose["user_id"] = users.get(user, user)
+    changed = [
+        (text_in(step, "old_memory", "prev_value"), moment_in(step, *_STEP_AT))
+        for step in history.get(key, ())
+        if _event(step) == "UPDATE"
+    ]
     return item_of(
         _mem0_text(row),
         key=key,
         created_at=moment_in(row, "created_at", "updated_at") or moment_in(payload, "created_at"),
-        earlier=_mem0_earlier(steps),
+        earlier=tuple((old, at) for old, at in changed if old),
         whose=whose,
-        metadata={**mapping_in(row, "metadata"), **kept},
+        metadata={
+            **mapping_in(row, "metadata"),
+            **{name: row[name] for name in beside if row.get(name)},
+        },
     )
-
-
-def _mem0_earlier(steps: Any) -> tuple[tuple[str, datetime | None], ...]:
-    """The texts a memory had before, each with when it was changed."""
-    changed = [step for step in _in_order(steps) if _old(step) and _event(step) == "UPDATE"]
-    return tuple((_old(step), moment_in(step, "updated_at", "created_at")) for step in changed)
-
-
-def _mem0_history(key: str, steps: list[Mapping[str, Any]]) -> Item:
-    ordered = _in_order(steps)
-    last = ordered[-1]
-    if _event(last) == "DELETE" or last.get("is_deleted") in (1, True):
-        return LeftOut(reason="deleted there")
-    return item_of(
-        text_in(last, "new_memory", "new_value"),
-        key=key,
-        created_at=moment_in(ordered[0], "created_at", "updated_at"),
-        earlier=_mem0_earlier(ordered),
-        whose=names_in(last, *_OWNERS),
-    )
-
-
-def _in_order(steps: Any) -> list[Mapping[str, Any]]:
-    return sorted(
-        steps, key=lambda step: moment_in(step, "updated_at", "created_at") or FIRST_MOMENT
-    )
-
-
-def _old(step: Mapping[str, Any]) -> str:
-    return text_in(step, "old_memory", "prev_value")
 
 
 def _event(step: Mapping[str, Any]) -> str:
@@ -457,11 +428,10 @@ def _current_edges(edges: list[Any]) -> dict[tuple[str, str], str]:
     """The newest fact of each relation of an entity that still holds."""
     found: dict[tuple[str, str], tuple[datetime, str]] = {}
     for edge in edges:
-        relation = _relation(edge)
-        if all(relation) and _ended(edge) is None and text_in(edge, "fact"):
+        relation, key = _relation(edge), text_in(edge, "uuid", "id")
+        if all((*relation, key)) and _ended(edge) is None and text_in(edge, "fact"):
             since = moment_in(edge, "valid_at", "created_at") or FIRST_MOMENT
-            key = text_in(edge, "uuid", "id")
-            if key and (relation not in found or since > found[relation][0]):
+            if relation not in found or since > found[relation][0]:
                 found[relation] = (since, key)
     return {relation: key for relation, (_, key) in found.items()}
 
@@ -591,16 +561,12 @@ def _listed(value: Mapping[str, Any]) -> str | None:
 
 
 def _letta_file(file: Mapping[str, Any]) -> Items:
-    agents = list_in(file, "agents")
-    if agents:
-        yield from map(_letta_block, list_in(file, "blocks"))
-    for agent in map(unpacked, agents or [file]):
+    """What an agent has, or what the agents of a file have, together and each."""
+    for agent in (file, *map(unpacked, list_in(file, "agents"))):
         if isinstance(agent, Mapping):
             yield from _letta_agent(agent)
         else:
             yield LeftOut(reason="not an object")
-    if agents:
-        yield from map(_letta_passage, list_in(file, *_PASSAGES))
     for _ in (*list_in(file, "tools"), *list_in(file, "mcp_servers")):
         yield LeftOut(reason="a tool")
     for _ in list_in(file, "files"):
@@ -609,8 +575,8 @@ def _letta_file(file: Mapping[str, Any]) -> Items:
 
 def _letta_agent(agent: Mapping[str, Any]) -> Items:
     name = text_in(agent, "name", "id") or "agent"
-    yield from map(_letta_block, list_in(agent, "core_memory", "memory_blocks", "blocks"))
-    yield from map(_letta_block, list_in(mapping_in(agent, "memory"), "blocks"))
+    blocks = list_in(agent, "core_memory", "memory_blocks", "blocks")
+    yield from map(_letta_block, [*blocks, *list_in(mapping_in(agent, "memory"), "blocks")])
     yield from map(_letta_passage, list_in(agent, *_PASSAGES))
     session = _own_id(agent) or text_in(agent, "name") or "letta"
     for position, message in enumerate(list_in(agent, "messages")):
@@ -663,9 +629,10 @@ def _letta_message(message: Any, session: str, position: int, agent: str) -> Ite
         text = sent
     elif list_in(message, "tool_calls"):
         return LeftOut(reason="a tool call")
-    return message_of(
+    return item_of(
         text,
-        role,
+        kind="message",
+        origin=role,
         key=_own_id(message, "message"),
         speaker=text_in(message, "name") or (role if role == "user" else agent),
         session=session,
@@ -728,9 +695,10 @@ def read_chatgpt(value: Any) -> Items:
                 continue
             author = mapping_in(message, "author")
             role = text_in(author, "role")
-            yield message_of(
+            yield item_of(
                 _chatgpt_text(message),
-                role,
+                kind="message",
+                origin=role,
                 key=named(text_in(message, "id"), "message"),
                 title=title,
                 speaker=text_in(author, "name") or role,
@@ -820,9 +788,10 @@ def read_claude(value: Any) -> Items:
             text = text_of_parts(message.get("content")) or text_in(message, "text")
             for _ in (*list_in(message, "attachments"), *list_in(message, "files", "files_v2")):
                 yield LeftOut(reason="an attachment")
-            yield message_of(
+            yield item_of(
                 text,
-                role,
+                kind="message",
+                origin=role,
                 key=named(text_in(message, "uuid", "id"), "message"),
                 title=text_in(conversation, "name", "title"),
                 speaker=role,
@@ -853,3 +822,13 @@ def _claude_project(value: Mapping[str, Any]) -> Items:
         )
     if not documents and not any(noted.values()):
         yield LeftOut(reason="not a conversation")
+
+
+READERS: Mapping[Foreign, Callable[[Any], Items]] = {
+    "mem0": read_mem0,
+    "letta": read_letta,
+    "zep": read_zep,
+    "chatgpt": read_chatgpt,
+    "claude": read_claude,
+}
+"""What reads the exports of each system."""

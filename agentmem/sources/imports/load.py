@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
+from uuid import UUID
 
 from agentmem.base.checks import require_choice, require_count, require_path
 from agentmem.base.errors import AgentMemError, FileRefused, FileUnreadable
@@ -27,13 +28,13 @@ from agentmem.search.intake import prepare
 from agentmem.search.parts import judge_later
 from agentmem.sources.imports.formats import (
     FOREIGN_REASONS,
+    READERS,
     ExportedItem,
     Foreign,
     Item,
     LeftOut,
     detect_source,
     is_machine_prompt,
-    reader_of,
     unpacked,
 )
 from agentmem.stores.jsonl import FORMAT, ImportReport, import_jsonl
@@ -206,16 +207,13 @@ def import_from(
     if source == "agentmem" or (source == "auto" and is_ours(path)):
         return _import_ours(memory, path, scope=scope, dry_run=dry_run)
     values = list(read_export(path, limit_bytes=limit_bytes))
-    wanted: Foreign | None = None if source == "auto" else source
+    wanted = _detected(values) if source == "auto" else source
     if wanted is None:
-        wanted = next(filter(None, map(detect_source, values)), None)
-        if wanted is None:
-            raise FileRefused(
-                os.fspath(path), "is no export that is known",
-                remedy=f"Say which it is: source={', '.join(get_args(Foreign))}.",
-            )  # fmt: skip
-    read = reader_of(wanted)
-    items = [item for value in values for item in read(value)]
+        raise FileRefused(
+            os.fspath(path), "is no export that is known",
+            remedy=f"Say which it is: source={', '.join(get_args(Foreign))}.",
+        )  # fmt: skip
+    items = [item for value in values for item in READERS[wanted](value)]
     if not any(isinstance(item, ExportedItem) for item in items):
         _require_export(path, values, items, wanted)
     loading = _Loading(memory, wanted, scope, dry_run=dry_run)
@@ -234,7 +232,7 @@ def _require_export(
     path: str | os.PathLike[str], values: Sequence[Any], items: Sequence[Item], wanted: Foreign
 ) -> None:
     """Refuse a file of which nothing was taken because it is no export of `wanted`."""
-    looks_like = next(filter(None, map(detect_source, values)), None)
+    looks_like = _detected(values)
     foreign = all(isinstance(item, LeftOut) and item.reason in FOREIGN_REASONS for item in items)
     if looks_like == wanted or (looks_like is None and not foreign) or all(map(_empty, values)):
         return
@@ -243,6 +241,10 @@ def _require_export(
         remedy=f"It looks like {looks_like}: name that." if looks_like
         else f"Name the program it is from: {', '.join(get_args(Foreign))}.",
     )  # fmt: skip
+
+
+def _detected(values: Sequence[Any]) -> Foreign | None:
+    return next(filter(None, map(detect_source, values)), None)
 
 
 def _empty(value: Any) -> bool:
@@ -423,8 +425,7 @@ class _Loading:
         """An id that is the same whenever the same thing is imported for the same owner."""
         owner = [getattr(scope, name) for name in Scope.__slots__]
         written = ascii((self._source, key, owner)).encode()
-        digest = hashlib.blake2b(written, digest_size=16).hexdigest()
-        return "-".join(digest[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
+        return str(UUID(bytes=hashlib.blake2b(written, digest_size=16).digest()))
 
 
 def is_ours(path: str | os.PathLike[str]) -> bool:

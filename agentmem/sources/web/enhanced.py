@@ -180,22 +180,19 @@ class EnhancedSearchResult(Answer):
             ],
             "conflicts": [conflict.to_dict() for conflict in self.conflicts],
             "web_results": [result.to_dict() for result in self.web_results],
-            "memory_results": [memory_to_json(hit) for hit in self.memory_results],
+            "memory_results": [
+                {
+                    "id": hit.memory.id,
+                    "text": hit.memory.text,
+                    "title": hit.memory.title,
+                    "url": hit.memory.source_url,
+                    "kind": hit.memory.kind,
+                    "score": round(hit.score, 4),
+                    "date": hit.memory.created_at.date().isoformat(),
+                }
+                for hit in self.memory_results
+            ],
         }
-
-
-def memory_to_json(hit: Hit) -> dict[str, Any]:
-    """A hit as JSON values."""
-    memory = hit.memory
-    return {
-        "id": memory.id,
-        "text": memory.text,
-        "title": memory.title,
-        "url": memory.source_url,
-        "kind": memory.kind,
-        "score": round(hit.score, 4),
-        "date": memory.created_at.date().isoformat(),
-    }
 
 
 def lines_for_model(result: EnhancedSearchResult) -> Iterator[str]:

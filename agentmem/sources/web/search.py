@@ -17,6 +17,7 @@ from agentmem.base.checks import require_text
 from agentmem.base.errors import InvalidInput, SearchFailed, shown
 from agentmem.prompt.cite import page_key, safe_url
 from agentmem.text.clean import clean_line
+from agentmem.text.decode import sound
 from agentmem.text.messages import get
 
 
@@ -139,7 +140,7 @@ def read_result(row: object, *, service: str = "", allow_private: bool = False) 
         snippet=_line(_first_text(row, SNIPPET_KEYS), SNIPPET_CHARACTERS, encoded=encoded),
         date=read_day(_first(row, DATE_KEYS)),
         service=_line(str(get(row, "service") or service), 80),
-        content=_text(get(row, "full")),
+        content=_first_text(row, ("full",)),
     )
     return result if result.title or result.snippet or result.url else None
 
@@ -242,17 +243,11 @@ def _first_text(row: object, keys: Sequence[str]) -> str:
         if isinstance(value, bytes):
             value = value.decode("utf-8", "replace")
         if isinstance(value, str) and value.strip():
-            return _text(value)
+            return sound(value)
     return ""
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        return ""
-    return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def _line(text: str, limit: int, *, encoded: bool = False) -> str:
     """One clean line; services send emphasis as tags and, some, signs as `&amp;`."""
-    whole = _TAG.sub("", _text(text[: 20 * limit]))
+    whole = _TAG.sub("", sound(text[: 20 * limit]))
     return clean_line(html.unescape(whole) if encoded else whole, limit_characters=limit)

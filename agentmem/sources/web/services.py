@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import urljoin, urlsplit
@@ -30,7 +30,13 @@ from agentmem.base.errors import (
 )
 from agentmem.base.guards import Breaker, BreakerSettings, TtlCache
 from agentmem.base.protocols import Clock
-from agentmem.base.threads import awaited, in_thread, is_async, retry_after_seconds
+from agentmem.base.threads import (
+    LONGEST_WAIT_SECONDS,
+    awaited,
+    in_thread,
+    is_async,
+    retry_after_seconds,
+)
 from agentmem.base.time import SystemClock
 from agentmem.models.call import parameters_of
 from agentmem.sources.web.search import WebResult, WebSearch, read_results
@@ -324,7 +330,6 @@ def as_web(web: object) -> WebSearch:
 Sleep = Callable[[float], Awaitable[None]]
 
 FIRST_WAIT_SECONDS = 1.0
-LONGEST_BACK_OFF_SECONDS = 300.0
 MOST_RESULTS = 100
 
 PROBLEM_CHARACTERS = 120
@@ -404,7 +409,7 @@ class SearchChain:
         key = (" ".join(query.split()).casefold(), count)
         kept = self._cache.get(key)
         if kept is not None:
-            return SearchReport(results=kept.results, service=kept.service, cached=True)
+            return replace(kept, problems=(), cached=True)
         report = await self._ask_in_turn(query, count)
         if report.results:
             self._cache.put(key, report)
@@ -418,43 +423,47 @@ class SearchChain:
         problems: list[str] = []
         answered = False
 
-        async def ask(service: _Service) -> SearchReport | None:
-            try:
-                results = await self._ask(service, query, count, problems)
-            except WebSearchError as error:
-                problems.append(_told(service, error.message))
-                return None
+        def report(service: str, results: tuple[WebResult, ...]) -> SearchReport:
             told = tuple(dict.fromkeys(problems))
-            return SearchReport(results=results, service=service.name, problems=told)
+            return SearchReport(results=results, service=service, problems=told)
 
         for service in self._services:
-            report = await ask(service)
-            if report is not None and report.results:
-                return report
-            answered = answered or report is not None
+            results = await self._ask(service, query, count, problems)
+            if results:
+                return report(service.name, results)
+            answered = answered or results is not None
         # One more try with the service whose limit is over soonest, if that is soon.
-        waits = [(self._wait_seconds(s), at) for at, s in enumerate(self._services)]
+        waits = ((self._wait_seconds(s), at) for at, s in enumerate(self._services))
         for seconds, at in sorted(w for w in waits if 0 < w[0] <= self._longest_wait)[:1]:
             await self._sleep(seconds)
-            self._services[at].not_before = None
-            report = await ask(self._services[at])
-            if report is not None:
-                return report
-        told = tuple(dict.fromkeys(problems))
+            service = self._services[at]
+            service.not_before = None
+            results = await self._ask(service, query, count, problems)
+            if results is not None:
+                return report(service.name, results)
         if answered:
-            return SearchReport(problems=told)
+            return report("", ())
         raise SearchFailed(
-            f"No search service answered ({'; '.join(told)}).",
+            f"No search service answered ({'; '.join(dict.fromkeys(problems))}).",
             remedy="Try again later, or name another service.",
         )
 
     async def _ask(
         self, service: _Service, query: str, count: int, problems: list[str]
-    ) -> tuple[WebResult, ...]:
+    ) -> tuple[WebResult, ...] | None:
+        """What a service finds; None when it fails or is left alone, which is told."""
         for attempt in range(self._attempts):
             if attempt:
                 await self._sleep(min(FIRST_WAIT_SECONDS * 2 ** (attempt - 1), self._longest_wait))
-            ticket = self._enter(service)
+            if (wait := self._wait_seconds(service)) > 0:
+                problem = f"limits how often it is asked; free in {wait:.0f} s"
+                problems.append(_told(service, problem))
+                return None
+            ticket, pause = service.breaker.allow(self._clock.now())
+            if ticket is None:
+                problems.append(_told(service, f"paused for {pause:.0f} s after failures"))
+                return None
+            failed = True  # also when it is silent for so long that nobody waits for it any more
             try:
                 async with asyncio.timeout(self._timeout_seconds):
                     raw = await service.web.search(query, max_results=count)
@@ -464,41 +473,34 @@ class SearchChain:
                     service=service.name,
                     allow_private=bool(getattr(service.web, "allow_private", False)),
                 )
+                failed, service.not_before, service.refusals = False, None, 0
             except RateLimited as error:
-                self._limited(service, error)
-                service.breaker.report(ticket, self._clock.now(), failed=False)
-                raise
-            except asyncio.CancelledError:
-                service.breaker.report(
-                    ticket, self._clock.now(), failed=True
-                )  # it was silent for too long
-                raise
-            except Exception as error:
-                service.breaker.report(ticket, self._clock.now(), failed=True)
-                problem = _problem(error, self._timeout_seconds)
-                if attempt + 1 == self._attempts or isinstance(error, InvalidInput | MissingExtra):
-                    raise SearchFailed(problem) from error
+                failed = False
+                self._leave_alone(service, error.retry_after_seconds)
+                problems.append(_told(service, error.message))
+                return None
+            except TimeoutError:
+                problem = f"no answer within {self._timeout_seconds:g} seconds"
                 problems.append(_told(service, problem))
-                continue
-            service.breaker.report(ticket, self._clock.now(), failed=False)
-            service.not_before, service.refusals = None, 0
-            return results
-        raise AssertionError("attempts is at least 1")
+            except WebSearchError as error:
+                problems.append(_told(service, error.message))
+            except (InvalidInput, MissingExtra) as error:  # which another try will not mend
+                message = error.message if isinstance(error, InvalidInput) else str(error)
+                problems.append(_told(service, message))
+                return None
+            except Exception as error:  # noqa: BLE001 - the next service is asked
+                problems.append(_told(service, f"{type(error).__name__}: {error}"))
+            else:
+                return results
+            finally:
+                service.breaker.report(ticket, self._clock.now(), failed=failed)
+        return None
 
-    def _enter(self, service: _Service) -> int:
-        """The breaker's ticket; `SearchFailed` while the service is to be left alone."""
-        if (wait := self._wait_seconds(service)) > 0:
-            raise SearchFailed(f"limits how often it is asked; free in {wait:.0f} s.")
-        ticket, pause = service.breaker.allow(self._clock.now())
-        if ticket is None:
-            raise SearchFailed(f"paused for {pause:.0f} s after failures.")
-        return ticket
-
-    def _limited(self, service: _Service, error: RateLimited) -> None:
+    def _leave_alone(self, service: _Service, asked_seconds: float | None) -> None:
+        """Do not ask for as long as the service says, or for twice as long as the last time."""
         service.refusals += 1
         doubled = FIRST_WAIT_SECONDS * 2 ** min(service.refusals, 10)
-        asked = error.retry_after_seconds
-        seconds = min(doubled if asked is None else asked, LONGEST_BACK_OFF_SECONDS * 12)
+        seconds = min(doubled if asked_seconds is None else asked_seconds, LONGEST_WAIT_SECONDS)
         service.not_before = self._clock.now() + timedelta(seconds=seconds)
 
     def _wait_seconds(self, service: _Service) -> float:
@@ -506,23 +508,13 @@ class SearchChain:
             return 0.0
         wait = (service.not_before - self._clock.now()).total_seconds()
         # A clock that jumped back must not make a wait of days.
-        return min(max(0.0, wait), LONGEST_BACK_OFF_SECONDS * 12)
+        return min(max(0.0, wait), LONGEST_WAIT_SECONDS)
 
 
 def _told(service: _Service, problem: str) -> str:
     """What went wrong with a service, which is named once."""
     said = clean_line(problem, limit_characters=PROBLEM_CHARACTERS).rstrip(".")
     return said if said.startswith(service.name) else f"{service.name}: {said}"
-
-
-def _problem(error: Exception, timeout_seconds: float) -> str:
-    if isinstance(error, TimeoutError):
-        return f"no answer within {timeout_seconds:g} seconds."
-    if isinstance(error, WebSearchError | InvalidInput):
-        return error.message
-    if isinstance(error, MissingExtra):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
 
 
 _KEPT_CHAINS = 64
