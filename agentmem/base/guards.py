@@ -177,13 +177,13 @@ class Lanes:
     def __init__(self, name: str = "agentmem-call") -> None:
         self._name = name
         self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-        self._stuck = 0
-        self._lock = threading.Lock()
+        self._stuck: set[Future[Any]] = set()
 
     def run(self, call: Callable[[], T], timeout_seconds: float) -> T:
         """What `call` gives, or `TimedOut` after `timeout_seconds`; its errors are its own."""
-        if self._stuck >= STUCK_LIMIT:
-            raise TimedOut(f"{self._stuck} earlier calls are still hanging; this one was not made.")
+        stuck = len(self._stuck)
+        if stuck >= STUCK_LIMIT:
+            raise TimedOut(f"{stuck} earlier calls are still hanging; this one was not made.")
         try:
             worker = self._idle.get_nowait()
         except queue.Empty:
@@ -193,8 +193,8 @@ class Lanes:
             answer.exception(min(max(0.0, timeout_seconds), threading.TIMEOUT_MAX))
         except TimeoutError:
             worker.end()
-            self._count_stuck(1)
-            answer.add_done_callback(lambda _: self._count_stuck(-1))
+            self._stuck.add(answer)
+            answer.add_done_callback(self._stuck.discard)
             raise TimedOut(f"No answer within {timeout_seconds:g} seconds.") from None
         self._idle.put(worker)
         return answer.result()
@@ -206,10 +206,6 @@ class Lanes:
                 worker = self._idle.get_nowait()
                 worker.end()
                 worker.join()
-
-    def _count_stuck(self, change: int) -> None:
-        with self._lock:
-            self._stuck += change
 
 
 def settle(answer: Future[T], call: Callable[[], T]) -> None:

@@ -397,7 +397,6 @@ def content_hash(text: str) -> str:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _LARGEST_MOMENT = (1 << 48) - 1
-_LARGEST_COUNT = (1 << 12) - 1
 
 
 class Ids:
@@ -411,7 +410,7 @@ class Ids:
         self._clock = clock
         self._random_bytes = random_bytes
         self._lock = threading.Lock()
-        self._last = (0, -1)
+        self._last = -1  # the millisecond of the last id, and its counter in the lowest 12 bits
 
     def new(self) -> str:
         """The next id."""
@@ -426,27 +425,15 @@ class Ids:
                 "clock", moment, "is out of range", remedy="Set the clock after the year 1970."
             )
         with self._lock:
-            places = self._places(moment, count)
+            first = max(moment << 12, self._last + 1)
+            self._last = first + count - 1
         noise = self._random_bytes(8 * count)
         made = []
-        for number, (at, counter) in enumerate(places):
-            low = int.from_bytes(noise[8 * number : 8 * number + 8], "big") >> 2
+        for place in range(count):
+            at, counter = divmod(first + place, 1 << 12)
+            low = int.from_bytes(noise[8 * place : 8 * place + 8], "big") >> 2
             made.append(str(UUID(int=at << 80 | 7 << 76 | counter << 64 | 2 << 62 | low)))
         return made
-
-    def _places(self, moment: int, count: int) -> list[tuple[int, int]]:
-        """The next moments and counters; the lock is held."""
-        at, counter = self._last
-        if moment > at:
-            at, counter = moment, -1
-        found = []
-        for _ in range(count):
-            counter += 1
-            if counter > _LARGEST_COUNT:
-                at, counter = at + 1, 0
-            found.append((at, counter))
-        self._last = (at, counter)
-        return found
 
 
 # ----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import json
 import pkgutil
 import re
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 from agentmem.base.lazy import compile_late
@@ -39,6 +39,12 @@ def read_lists(name: str) -> dict[str, list[str]]:
         elif line and not line.startswith("#"):
             lines.append(line)
     return lists
+
+
+@cache
+def read_words(name: str) -> dict[str, frozenset[str]]:
+    """The words under each `[heading]` of a text file, however many stand on a line; read once."""
+    return {heading: frozenset(" ".join(ls).split()) for heading, ls in read_lists(name).items()}
 
 
 class Words:
@@ -107,7 +113,7 @@ class Patterns:
         return _NAME.sub(lambda found: self.piece(found[1]), told)
 
 
-@lru_cache(maxsize=8)
+@cache
 def patterns_of(file: str) -> Patterns:
     """The patterns of a file, read once."""
     return Patterns(file)

@@ -683,39 +683,39 @@ class Worker:
 
     def _claim(self) -> QueuedJob | None:
         """The next job of the store that no newer one has taken the place of."""
-        while True:
-            now = self._clock.now()
-            asked, entry = self._ask(self._claim_one, now)
+        now = self._clock.now()
+        asked, entry = self._ask(self._claim_one, now)
+        with self._changed:
+            self._running = entry
+            if entry is None:
+                self._look, self._looked_at = False, now
+                if asked:
+                    self._waiting.nothing_stored(now, self._handlers)
+                self._changed.notify_all()
+        return entry
+
+    def _claim_one(self, now: datetime) -> QueuedJob | None:
+        """The oldest job of the store that is due, for us alone until its lease ends."""
+        jobs = self._store.jobs
+        while self._look_into_store():  # claiming is a write, looking is not
+            job = jobs.claim(at=now, lease_seconds=LEASE_SECONDS, kinds=tuple(self._handlers))
+            if job is None:
+                return None
+            try:
+                entry = from_stored(job, at=now)
+            except TROUBLE as error:
+                jobs.fail(job.id, f"It cannot be read: {error!a}", retry_at=None)
+                continue
             with self._changed:
-                if entry is None:
-                    self._look, self._looked_at = False, now
-                    if asked:
-                        self._waiting.nothing_stored(now, self._handlers)
-                    self._changed.notify_all()
-                    return None
                 superseded = self._waiting.is_superseded(entry)
                 if not superseded and entry.attempts < self._most_attempts:
-                    self._running = entry
                     return entry
                 self._waiting.settle(entry)
                 self._failed += not superseded
             if superseded:
-                self._ask(self._store.jobs.done, entry.stored_id)
+                jobs.done(job.id)
             else:
-                self._ask(self._fail, entry, "the process ended each time it was tried", None)
-
-    def _claim_one(self, now: datetime) -> QueuedJob | None:
-        """The oldest job of the store that is due, for us alone until its lease ends."""
-        while self._look_into_store():  # claiming is a write, looking is not
-            job = self._store.jobs.claim(
-                at=now, lease_seconds=LEASE_SECONDS, kinds=tuple(self._handlers)
-            )
-            if job is None:
-                return None
-            try:
-                return from_stored(job, at=now)
-            except TROUBLE as error:
-                self._store.jobs.fail(job.id, f"It cannot be read: {error!a}", retry_at=None)
+                self._fail(entry, "the process ended each time it was tried", None)
         return None
 
     def _look_into_store(self) -> bool:

@@ -55,14 +55,12 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What an address gave: `url` is where it was found, after `redirects`."""
+    """What an address gave; `url` is where it was found in the end."""
 
     url: str
-    status: int
     media_type: str
     content: bytes
     charset: str = ""
-    redirects: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -100,14 +98,12 @@ def _follow(url: str, dialer: Dialer, limits: FetchLimits, *, robots: bool) -> F
     import httpx
 
     here = _checked_url(url, url)
-    passed: list[str] = []
     for _ in range(limits.most_redirects + 1):
         if robots:
             _require_robots(here, dialer, limits)
         answer = _get(here, dialer, limits)
         if isinstance(answer, Fetched):
-            return replace(answer, redirects=tuple(passed))
-        passed.append(str(here))
+            return answer
         try:
             here = _checked_url(str(here.join(answer)), url)
         except httpx.InvalidURL:
@@ -172,10 +168,8 @@ def _get(url: httpx.URL, dialer: Dialer, limits: FetchLimits) -> Fetched | str:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise FetchFailed(str(url), reason) from None
     content_type = headers.get(b"content-type", b"").decode("latin-1")
-    charset, status = charset_of(content_type), response.status
-    return Fetched(
-        url=str(url), status=status, media_type=media_type, content=body, charset=charset
-    )
+    charset = charset_of(content_type)
+    return Fetched(url=str(url), media_type=media_type, content=body, charset=charset)
 
 
 def _require_success(url: httpx.URL, status: int, headers: dict[bytes, bytes]) -> None:

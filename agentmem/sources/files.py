@@ -8,9 +8,8 @@ import logging
 import os
 import re
 import stat
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +24,14 @@ from agentmem.base.errors import (
     MissingExtra,
 )
 from agentmem.base.types import Document, Scope
-from agentmem.search.results import FolderReport, IndexingResult, PassedOver, Progress
-from agentmem.sources.pages import Page, looks_like_html, one_line, to_markdown
+from agentmem.search.results import PassedOver
+from agentmem.sources.pages import looks_like_html, one_line, to_markdown
 from agentmem.stores.open_files import reading
 from agentmem.text.decode import binary_remedy, decode, first_heading, kind_of, sound, text_format
 
 if TYPE_CHECKING:
-    from agentmem.search.parts import Parts
     from agentmem.sources.fetch import Fetched
+    from agentmem.stores.base import Store
 
 
 LIMIT_BYTES = 20_000_000
@@ -103,8 +102,8 @@ def document_of(
         text = decode(data, declared=charset)
         known = "." in shown_name or media_type not in ("", "text/plain")
         if kind == "html" or (kind == "text" and not known and looks_like_html(text)):
-            page = to_markdown(text, url)
-            text, title, metadata = page.text, page.title, facts_of(page)
+            page = to_markdown(text)
+            text, title, metadata = page.text, page.title, page.facts
             kind = "html"
         elif kind == "notebook":
             text = _read_notebook(text)
@@ -128,12 +127,6 @@ def fetched_document(found: Fetched) -> Document:
         media_type=found.media_type,
         charset=found.charset,
     )
-
-
-def facts_of(page: Page) -> dict[str, str]:
-    """What a page says of itself beside its title."""
-    facts = {"language": page.language, "published": page.published}
-    return {name: fact for name, fact in facts.items() if fact}
 
 
 def _read_pdf(data: bytes, *, name: str) -> tuple[str, str]:
@@ -273,76 +266,27 @@ def _translate(pattern: str) -> str:
 
 
 # ----------------------------------------------------------------------------
-# Every readable file of a folder, remembered, and what is gone since the last time.
+# The files of a folder that may be read, and those that are gone since the last time.
 
-
-Remember = Callable[[Document, Scope], IndexingResult]
 
 _LEFT_OUT = ("node_modules", "__pycache__", "site-packages")
 _RULES_BYTES = 1_000_000
 
 
-def index_path(
-    remember: Remember,
-    memory: Parts,
-    path: str | Path,
-    *,
-    scope: Scope,
-    progress: Progress | None,
-    prune: bool,
-    limit_bytes: int,
-) -> FolderReport:
-    """Remember one file, or a folder with everything in it that can be read.
-
-    One file that cannot be read raises; in a folder it is listed. Hidden
-    files, symbolic links and what `.gitignore` names are left out. With
-    `prune` the files that were remembered and are gone are forgotten.
-    """
+def existing(path: str | Path) -> Path:
+    """Where a file or folder really is; `FileUnreadable` when it is not there."""
     if isinstance(path, str) and not path.strip():
         raise InvalidInput(
             "path", path, "is no path", remedy='Name a file or a folder; "." is this one.'
         )
-    began = time.perf_counter()
-    root = Path(require_path(path))
+    where = Path(require_path(path))
     try:
-        root = root.resolve(strict=True)
+        return where.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
         raise FileUnreadable(path, "is not there", remedy="Check the path.") from None
-    found: list[IndexingResult] = []
-    skipped: list[PassedOver] = []
-    failed: list[PassedOver] = []
-    files = sorted(_walk(root, skipped)) if root.is_dir() else [root]
-    for number, file in enumerate(files):
-        if progress and file != root:
-            progress(number, len(files), file)
-        try:
-            found.append(remember(read_file(file, limit_bytes=limit_bytes), scope))
-        except (AgentMemError, OSError) as error:
-            if file == root:
-                raise
-            if isinstance(error, FileRefused):
-                skipped.append(_passed_over(file, root, error.problem))
-            else:
-                failed.append(_passed_over(file, root, sound(str(error))))
-    if progress and root.is_dir():
-        progress(len(files), len(files), root)
-    vanished = _vanished(memory, root, scope)
-    pruned = 0
-    if prune:
-        store, now = memory.store, memory.clock.now()
-        pruned = sum(store.remove_by_source_url(scope, url, at=now) for url in vanished)
-    return FolderReport(
-        root=sound(str(root)),
-        results=tuple(found),
-        skipped=tuple(skipped),
-        failed=tuple(failed),
-        vanished=vanished,
-        pruned=pruned,
-        duration_ms=round(1000 * (time.perf_counter() - began), 3),
-    )
 
 
-def _walk(root: Path, skipped: list[PassedOver]) -> Iterator[Path]:
+def walk(root: Path, skipped: list[PassedOver]) -> Iterator[Path]:
     """The files below `root`; what is passed over is added to `skipped`."""
     waiting = [(root, _rules_above(root))]
     while waiting:
@@ -351,7 +295,7 @@ def _walk(root: Path, skipped: list[PassedOver]) -> Iterator[Path]:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
-            skipped.append(_passed_over(folder, root, f"cannot be listed: {error.strerror}"))
+            skipped.append(passed_over(folder, root, f"cannot be listed: {error.strerror}"))
             continue
         for entry in entries:
             path = folder / entry.name
@@ -360,7 +304,7 @@ def _walk(root: Path, skipped: list[PassedOver]) -> Iterator[Path]:
             if reason == "hidden":
                 continue
             if reason:
-                skipped.append(_passed_over(path, root, reason))
+                skipped.append(passed_over(path, root, reason))
             elif is_folder:
                 waiting.append((path, rules))
             else:
@@ -408,12 +352,12 @@ def _rules_above(root: Path) -> list[tuple[Path, tuple[IgnoreRule, ...]]]:
     return []
 
 
-def _vanished(memory: Parts, root: Path, scope: Scope) -> tuple[str, ...]:
+def vanished(store: Store, root: Path, scope: Scope) -> tuple[str, ...]:
     """The addresses below `root` that this scope remembers and where no file is any more."""
     prefix = root.as_uri().rstrip("/") + "/"
     return tuple(
         source.url
-        for source in memory.store.upkeep.sources(scope)
+        for source in store.upkeep.sources(scope)
         if source.scope == scope
         and source.visibility == "private"
         and source.url.startswith(prefix)
@@ -430,5 +374,6 @@ def _is_there(url: str) -> bool:
         return False
 
 
-def _passed_over(path: Path, root: Path, reason: str) -> PassedOver:
+def passed_over(path: Path, root: Path, reason: str) -> PassedOver:
+    """A path below `root`, and why it is left out."""
     return PassedOver(path=sound(str(path.relative_to(root))), reason=reason)

@@ -15,15 +15,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from agentmem.base.checks import require_text
-from agentmem.base.errors import AgentMemError, FetchRefused, InvalidInput, InvalidText
+from agentmem.base.errors import (
+    AgentMemError,
+    FetchRefused,
+    FileRefused,
+    InvalidInput,
+    InvalidText,
+)
 from agentmem.base.lazy import Lazy, made
 from agentmem.base.types import EMPTY, Document, Scope, Whose
 from agentmem.living.preferences import Profiled
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import scope_of
-from agentmem.search.results import FolderReport, IndexingResult, IndexStatus, Progress
+from agentmem.search.results import FolderReport, IndexingResult, IndexStatus, PassedOver, Progress
 from agentmem.sources.background import MESSAGES, PAGE, Worker, describe
-from agentmem.sources.files import LIMIT_BYTES, document_of, facts_of, fetched_document, index_path
+from agentmem.sources.files import (
+    LIMIT_BYTES,
+    document_of,
+    existing,
+    fetched_document,
+    passed_over,
+    read_file,
+    vanished,
+    walk,
+)
 from agentmem.sources.pages import looks_like_html, one_line, to_markdown
 from agentmem.text.decode import sound, sound_values
 from agentmem.text.messages import is_question, is_result, require_message, text_of
@@ -155,10 +170,37 @@ class Indexer:
         report. Hidden files, symbolic links and what `.gitignore` names are left
         out. With `prune` the files that were remembered and are gone are forgotten.
         """
-        return index_path(
-            self.remember, self._memory, path, scope=scope_of(whose), progress=progress,
-            prune=prune, limit_bytes=limit_bytes,
-        )  # fmt: skip
+        began, scope, store = time.perf_counter(), scope_of(whose), self._memory.store
+        root = existing(path)
+        found: list[IndexingResult] = []
+        skipped: list[PassedOver] = []
+        failed: list[PassedOver] = []
+        files = sorted(walk(root, skipped)) if root.is_dir() else [root]
+        for number, file in enumerate(files):
+            if progress and file != root:
+                progress(number, len(files), file)
+            try:
+                found.append(self.remember(read_file(file, limit_bytes=limit_bytes), scope))
+            except (AgentMemError, OSError) as error:
+                if file == root:
+                    raise
+                if isinstance(error, FileRefused):
+                    skipped.append(passed_over(file, root, error.problem))
+                else:
+                    failed.append(passed_over(file, root, sound(str(error))))
+        if progress and root.is_dir():
+            progress(len(files), len(files), root)
+        gone, now = vanished(store, root, scope), self._memory.clock.now()
+        pruned = [store.remove_by_source_url(scope, url, at=now) for url in gone] if prune else []
+        return FolderReport(
+            root=sound(str(root)),
+            results=tuple(found),
+            skipped=tuple(skipped),
+            failed=tuple(failed),
+            vanished=gone,
+            pruned=sum(pruned),
+            duration_ms=round(1000 * (time.perf_counter() - began), 3),
+        )
 
     def index_url(
         self,
@@ -257,8 +299,8 @@ def _read_text(text: str, url: str) -> Document:
     """A page that is text already, HTML or not."""
     if not looks_like_html(text):
         return Document(text=text, url=url)
-    page = to_markdown(text, url)
-    return Document(text=page.text, url=url, title=page.title, metadata=facts_of(page))
+    page = to_markdown(text)
+    return Document(text=page.text, url=url, title=page.title, metadata=page.facts)
 
 
 def is_talk(message: Any) -> bool:

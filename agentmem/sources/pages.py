@@ -12,10 +12,10 @@ import re
 import warnings
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from agentmem.base.errors import InvalidText, MissingExtra
-from agentmem.data import read_lists
+from agentmem.data import read_words
 from agentmem.text.decode import decode, sound
 
 # ----------------------------------------------------------------------------
@@ -115,9 +115,7 @@ def words_in(text: str) -> str:
 HtmlElement = Any
 """An element of lxml, which has no types."""
 
-_ASIDE, _BLOCKS, _UNSEEN = (
-    frozenset(" ".join(lines).split()) for lines in read_lists("page_tags.txt").values()
-)
+_ASIDE, _BLOCKS, _UNSEEN = read_words("page_tags.txt").values()
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _CELLS = ("td", "th")
 
@@ -261,8 +259,6 @@ def _code(element: HtmlElement) -> str:
 
 _log = logging.getLogger(__name__)
 
-Extractor = Literal["trafilatura", "plain", "none"]
-
 MOST_CHARACTERS = 20_000_000
 MOST_ELEMENTS, DEEPEST = 20_000, 200
 LEAST_SHARE = 0.3
@@ -271,17 +267,21 @@ LEAST_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What a page says. `text` is Markdown and "" when there are no words; `url` as given."""
+    """What a page says. `text` is Markdown and "" when there are no words."""
 
     text: str
     title: str = ""
-    url: str = ""
     language: str = ""
     published: str = ""
-    extractor: Extractor = "none"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What it says of itself beside its title."""
+        facts = {"language": self.language, "published": self.published}
+        return {name: fact for name, fact in facts.items() if fact}
 
 
-def to_markdown(html: str | bytes, url: str = "", *, charset: str = "") -> Page:
+def to_markdown(html: str | bytes, *, charset: str = "") -> Page:
     """The page in readable Markdown; for any text or bytes, and without raising for them.
 
     `charset` is what the server said. More than 20 million characters are cut.
@@ -292,7 +292,7 @@ def to_markdown(html: str | bytes, url: str = "", *, charset: str = "") -> Page:
         raise InvalidText("html", html, "is neither text nor bytes", remedy="Pass a str or bytes.")
     tree = _parse(sound(html[:MOST_CHARACTERS]))
     if tree is None:
-        return Page(text="", url=url)
+        return Page(text="")
     facts = _facts(tree)
     _drop_unseen(tree)
     plain = tidy(write_markdown(tree))
@@ -300,10 +300,10 @@ def to_markdown(html: str | bytes, url: str = "", *, charset: str = "") -> Page:
     # An extractor that takes a short page for nothing gives its bare words.
     bare = _MARKDOWN.search(plain) and not _MARKDOWN.search(main)
     if main and len(main) >= LEAST_SHARE * len(plain) and not bare:
-        return Page(text=main, url=url, extractor="trafilatura", **facts)
+        return Page(text=main, **facts)
     if not plain:
         plain = tidy(write_markdown(tree, everything=True))
-    return Page(text=plain, url=url, extractor="plain" if plain else "none", **facts)
+    return Page(text=plain, **facts)
 
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")

@@ -1,7 +1,7 @@
 """A document cut into chunks of about one size, at the borders a reader would choose.
 
-Three steps, each linear: read the parts (`structure`, `turns`), break down the
-ones that are too large (`pieces`), then gather pieces into chunks. A chunk is
+Three steps, each linear: read the blocks, break down those that are too large
+into pieces, then gather pieces into chunks. A chunk is
 always characters of the document as they stand.
 """
 
@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from agentmem.base.checks import require_count, require_instance, require_text
+from agentmem.base.checks import require_count, require_instance
 from agentmem.base.errors import InvalidNumber
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Chunk, Document, TextFormat
-from agentmem.data import read_lists
+from agentmem.data import read_words
 from agentmem.text.markdown import Block, Line, code_blocks, lines_of, markdown_blocks
 from agentmem.text.sentences import boundary_at_or_before, sentences
 
@@ -91,27 +91,19 @@ class Cutter:
 
     def _broken(self, block: Block) -> list[Piece]:
         most = self.limit if block.kind in _WHOLE else min(self.target, self._room)
-        part = self.text[block.start : block.end].rstrip()
-        end = block.start + len(part)
-        tokens = self._counted(part, most)
-        if tokens is not None and tokens <= most:
-            return [Piece(block.start, end, tokens, PARAGRAPH, block)] if part else []
+        end = block.start + len(self.text[block.start : block.end].rstrip())
         levels = _OF_CODE if block.kind in _WHOLE else _OF_TEXT
         whole = Piece(block.start, end, -1, PARAGRAPH, block)
-        return list(self._broken_down(whole, levels, most, tokens))
+        return list(self._broken_down(whole, levels, most)) if end > block.start else []
 
     def _most(self, level: _Level) -> int:
         return min(self.target, self._room) if level.small else self._room
 
-    def _counted(self, part: str, most: int) -> int | None:
-        """The tokens of `part`, or None when it is so long that it surely has more than `most`."""
-        return self.count(part) if len(part) <= _SURELY_LARGE * most else None
-
-    def _broken_down(
-        self, whole: Piece, levels: tuple[_Level, ...], most: int, tokens: int | None
-    ) -> Iterator[Piece]:
+    def _broken_down(self, whole: Piece, levels: tuple[_Level, ...], most: int) -> Iterator[Piece]:
         """`whole` if it has at most `most` tokens, else its parts by the first level with any."""
         part = self.text[whole.start : whole.end]
+        surely_large = len(part) > _SURELY_LARGE * most
+        tokens = None if surely_large else self.count(part)
         for number, level in enumerate(levels):
             if tokens is not None and tokens <= most:
                 break
@@ -129,7 +121,6 @@ class Cutter:
         self, whole: Piece, part: str, spans: list[tuple[int, int]], levels: tuple[_Level, ...]
     ) -> Iterator[Piece]:
         level, rest = levels[0], levels[1:]
-        most = self._most(level)
         for first, last, following in _grouped(spans, self.target // 8):
             border = whole.border
             if following is not None:
@@ -139,7 +130,7 @@ class Cutter:
             if span:
                 start = whole.start + first
                 piece = Piece(start, start + len(span), -1, border, whole.block)
-                yield from self._broken_down(piece, rest, most, self._counted(span, most))
+                yield from self._broken_down(piece, rest, self._most(level))
 
     def _hard_cut(self, whole: Piece, most: int) -> Iterator[Piece]:
         """Pieces of a span with no border left in it: at spaces, else between characters."""
@@ -310,12 +301,6 @@ _FENCE = compile_late(r"[ \t]*(?:```|~~~)")
 _LONGEST_PREFIX = 160
 
 
-@cache
-def _words(name: str) -> frozenset[str]:
-    """The words of one list; `turn_words.txt` says what they are."""
-    return frozenset(" ".join(read_lists("turn_words.txt")[name]).split())
-
-
 def turn_blocks(text: str) -> Iterator[Block]:
     """The turns in order; lines without a speaker belong to the turn before them.
 
@@ -400,14 +385,14 @@ def _is_date_only(text: str, start: int, end: int) -> bool:
 def _is_name(name: str) -> bool:
     """Whether a word before a colon looks like somebody: one word, or each with a capital."""
     words = name.split()
-    if name.casefold() in _words("labels") or len(words) > 4:
+    if name.casefold() in read_words("turn_words.txt")["labels"] or len(words) > 4:
         return False
     if len(words) == 1:
         return "/" not in name and "\\" not in name and not name.isdigit()
     return all(
         word[0].isupper()
         or word[0].isdigit()
-        or word in _words("small")
+        or word in read_words("turn_words.txt")["small"]
         or word[0].lower() == word[0].upper()
         for word in words
     )
@@ -575,47 +560,28 @@ _CODE_LINE = compile_late(
     r"|const |let |var |fn |pub |use |#include|package |func |public |private |struct |\})"
     r"|.*[;{}]\s*$"
 )
-_MARKDOWN_LINE = compile_late(r" {0,3}(?:#{1,6} |```|~~~|>\s|\|.*\|\s*$|={3,}\s*$)|.*\]\([^)\s]+\)")
 _SAMPLE_CHARACTERS = 20_000
 _SAMPLE_LINE = 200
 
 
 def format_of(document: Document) -> TextFormat:
-    """How `document` is read: as it says, or as it looks when that is left to us.
+    """How `document` is read: as it says, or as its first lines look when that is left to us.
 
-    Only code and chats in which somebody speaks twice are taken for such: lines
-    of "key: value" look like turns, and plain text reads as Markdown too.
+    A chat when at least two lines, and one in three, name a speaker and somebody
+    speaks twice (lines of "key: value" look like turns, too); code when most lines
+    look like statements; else Markdown, as which plain text reads as well.
     """
     if document.format != "auto":
         return document.format
-    found = detect_format(document.text)
-    if found == "chat":
-        turns = map(read_turn, lines_of(document.text[:_SAMPLE_CHARACTERS]))
-        speakers = [turn[0] for turn in turns if turn is not None]
-        return "chat" if 1 < len(set(speakers)) < len(speakers) else "markdown"
-    return "code" if found == "code" else "markdown"
-
-
-def detect_format(text: str) -> TextFormat:
-    """What `text` looks like, from its first lines: a guess for callers who were not told.
-
-    Chat when at least two lines, and one in three, name a speaker; code when
-    most lines look like statements; Markdown when a heading, fence, quotation,
-    table or link is in it; text otherwise.
-    """
-    sample = require_text(text, "text")[:_SAMPLE_CHARACTERS]
+    sample = document.text[:_SAMPLE_CHARACTERS]
     lines = [line for line in lines_of(sample) if line.text.strip()]
-    if not lines:
-        return "text"
+    speakers = [turn[0] for turn in map(read_turn, lines) if turn is not None]
+    if len(speakers) >= 2 and len(speakers) * 3 >= len(lines):
+        return "chat" if 1 < len(set(speakers)) < len(speakers) else "markdown"
     shown = [line.text[:_SAMPLE_LINE].rstrip() for line in lines]
     fenced = any(line.lstrip().startswith(("```", "~~~")) for line in shown)
-    turns = sum(1 for line in lines if read_turn(line) is not None)
-    if turns >= 2 and turns * 3 >= len(lines):
-        return "chat"
     statements = sum(1 for line in shown if _CODE_LINE.match(line))
     indented = sum(1 for line in shown if line[:1] in " \t")
     if not fenced and statements * 4 >= len(lines) and statements + indented > len(lines) // 2:
         return "code"
-    if fenced or any(_MARKDOWN_LINE.match(line) for line in shown):
-        return "markdown"
-    return "text"
+    return "markdown"

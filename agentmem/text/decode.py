@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from agentmem.base.types import TextFormat
-from agentmem.data import read_lists
+from agentmem.data import read_lists, read_words
 
 _BOMS = (
     (b"\xef\xbb\xbf", "utf-8"),
@@ -133,7 +133,7 @@ def is_readable(media_type: str) -> bool:
     return (
         not media_type
         or media_type.startswith("text/")
-        or media_type in _lists()["readable"].split()
+        or media_type in read_words("file_kinds.txt")["readable"]
         or media_type.endswith(("+json", "+xml"))
     ) and media_type != "image/svg+xml"
 
@@ -146,15 +146,11 @@ FileKind = Literal["markdown", "text", "code", "html", "pdf", "notebook", "binar
 
 
 @cache
-def _lists() -> dict[str, str]:
-    return {name: " ".join(lines) for name, lines in read_lists("file_kinds.txt").items()}
-
-
-@cache
 def _kinds() -> dict[str, FileKind]:
     """What files are, by the endings of their names."""
+    told = read_words("file_kinds.txt")
     kinds: tuple[FileKind, ...] = ("markdown", "html", "pdf", "notebook", "text", "code")
-    return {extension: kind for kind in kinds for extension in _lists()[kind].split()}
+    return {extension: kind for kind in kinds for extension in told[kind]}
 
 
 @cache

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import cache
 from itertools import islice
 
 from agentmem.base.lazy import compile_late
-from agentmem.data import read_lists
+from agentmem.data import read_words
 
 Span = tuple[int, int]
 
@@ -23,12 +22,6 @@ _INDENTED = compile_late(r"(?:\A|\n[ \t]*\n)((?:(?: {4}|\t)[^\n]*(?:\n|\Z))+)")
 _LIST_LINE = compile_late(r"[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]|[ \t]+\S")
 _QUOTED_LINE = compile_late(r"^[ \t]{0,3}>[^\n]*$", re.MULTILINE)
 _TAG = compile_late(r"<(/?)([A-Za-z][\w:.-]{0,60})((?:\s[^<>]*)?)>")
-
-
-@cache
-def _tags(name: str) -> frozenset[str]:
-    """The tags of one list; `tags.txt` says what they are."""
-    return frozenset(" ".join(read_lists("tags.txt")[name]).split())
 
 
 _PAIRS = {"“": "”", "„": "“”", "«": "»", "»": "«", "‹": "›", "「": "」", "『": "』", "《": "》"}
@@ -62,7 +55,7 @@ def element_spans(text: str) -> list[Span]:
     """
     if "<" not in text:
         return []
-    formatting = _tags("formatting")
+    formatting = read_words("tags.txt")["formatting"]
     return _elements(text, lambda name: name not in formatting)
 
 
@@ -169,7 +162,7 @@ def _indented_code(text: str) -> list[Span]:
 
 def _elements(text: str, wanted: Callable[[str], bool]) -> list[Span]:
     spans: list[Span] = []
-    blocks = _tags("blocks")
+    blocks = read_words("tags.txt")["blocks"]
     opened: list[tuple[str, int]] = []
     waiting: dict[str, int] = {}
     for match in _TAG.finditer(text):

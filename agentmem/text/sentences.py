@@ -17,7 +17,7 @@ from unicodedata import category, normalize
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
-from agentmem.data import read_lists
+from agentmem.data import read_words
 
 # ----------------------------------------------------------------------------
 # Where a text may be cut without breaking what a reader sees as one character (UAX 29).
@@ -113,13 +113,6 @@ _JOINS_A_LETTER = "&=/_"
 _WORD_OF_ONE = compile_late(rf"{_NO_SPACE_SCRIPTS.pattern}|[\uac00-\ud7a3]")
 _LONGEST_WORD = 24
 _FAR_BACK = 200
-
-
-@cache
-def _abbreviations() -> dict[str, frozenset[str]]:
-    """Words by how their full stop is to be read; see the file."""
-    lists = read_lists("abbreviations.txt")
-    return {name: frozenset(" ".join(lines).split()) for name, lines in lists.items()}
 
 
 def end_at(text: str, match: re.Match[str], sentence_start: int) -> int | None:
@@ -271,12 +264,12 @@ def _is_abbreviation(text: str, mark: int, following: str) -> bool:
         if before == "-":
             return text[first - 2 : first - 1] == "."  # J.-P., but not vitamin-C.
         return not before or before not in _JOINS_A_LETTER
-    folded = last.casefold()
-    if folded in _abbreviations()["always"]:
+    folded, listed = last.casefold(), read_words("abbreviations.txt")
+    if folded in listed["always"]:
         return True
-    if folded in _abbreviations()["capitalised"] and last[:1].isupper():
+    if folded in listed["capitalised"] and last[:1].isupper():
         return True
-    if folded in _abbreviations()["before numbers"] and (
+    if folded in listed["before numbers"] and (
         following[:1].isdigit() or (following != "I" and _ROMAN.fullmatch(following) is not None)
     ):
         return True
@@ -295,7 +288,8 @@ def _is_ordinal(text: str, mark: int, following: str) -> bool:
     first = mark
     while first > 0 and mark - first < 3 and text[first - 1].isdigit():
         first -= 1
-    return 0 < mark - first <= 2 and following.casefold() in _abbreviations()["after ordinals"]
+    listed = read_words("abbreviations.txt")["after ordinals"]
+    return 0 < mark - first <= 2 and following.casefold() in listed
 
 
 def sentence_ends(text: str, *, stop: int | None = None) -> Iterator[int]:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.base.types import Chunk, Document, TextFormat
-from agentmem.text.chunks import chunk, detect_format
+from agentmem.text.chunks import chunk, format_of
 from agentmem.text.markdown import markdown_blocks
 from agentmem.text.sentences import sentence_ends
 from tests.properties.counters import counters, quarter_characters
@@ -125,7 +125,7 @@ def test_equal_documents_have_equal_chunks(
         )
     )
     assert one == two
-    assert detect_format(text) == detect_format(text)
+    assert len({format_of(Document(text=text, url=where)) for where in ("", url)}) == 1
 
 
 @given(parts=PARTS, sizes=SIZES, gap=st.sampled_from(("\n\n", "\n\n\n", "\r\n\r\n")))

@@ -101,12 +101,12 @@ def test_only_the_internet_is_public(packed: bytes) -> None:
 @example(b"\xff\xfe\x00\xd8")
 def test_any_page_becomes_text_that_can_be_stored(html: str | bytes) -> None:
     """X4 Any page. Whatever bytes or markup a page consists of, reading it raises nothing and gives text and a title that can be stored; the same page gives the same text."""
-    page = to_markdown(html, "https://example.com")
+    page = to_markdown(html)
     for text in (page.text, page.title, page.language, page.published):
         text.encode("utf-8")
         assert "\0" not in text
     assert page.text == page.text.strip("\n")
-    assert to_markdown(html, "https://example.com") == page
+    assert to_markdown(html) == page
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 
 from agentmem.base.errors import InvalidInput, InvalidNumber, InvalidText
 from agentmem.base.types import Chunk, Document, TextFormat
-from agentmem.text.chunks import chunk, detect_format
+from agentmem.text.chunks import chunk, format_of
 
 SENTENCE = "The lamp stands on the desk near the window. "
 
@@ -133,16 +133,20 @@ def test_white_space_has_no_chunks() -> None:
         ("markdown", "# A title\n\nSome text.\n"),
         ("markdown", "See [this](https://x.org/y).\n\nMore text."),
         ("markdown", "```\nBob: hi\n```\ntext"),
-        ("text", "Just a few words.\nAnd more of them."),
-        ("text", ""),
-        ("chat", "Alice: hi\nBob: hello\n"),
-        ("chat", "[2024-05-01 10:00] Bob: hi\n[2024-05-01 10:01] Al: yes\nand more\n"),
+        ("markdown", "Just a few words.\nAnd more of them."),
+        ("markdown", ""),
+        ("markdown", "Name: Bob\nAge: 40\n"),
+        ("chat", "Alice: hi\nBob: hello\nAlice: bye\n"),
+        (
+            "chat",
+            "[2024-05-01 10:00] Bob: hi\n[2024-05-01 10:01] Al: yes\n[2024-05-01 10:02] Bob: so\n",
+        ),
         ("code", "import os\n\n\ndef f(x):\n    if x:\n        return 1\n    return os.name\n"),
         ("code", "int main() {\n  return 0;\n}\n"),
     ],
 )
 def test_format_is_guessed(expected: TextFormat, text: str) -> None:
-    assert detect_format(text) == expected
+    assert format_of(Document(text=text)) == expected
 
 
 def test_bad_input_is_named() -> None:
@@ -156,7 +160,7 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(InvalidNumber, match="one character"):
         chunk(document, count=lambda text: 100 + len(text), limit_tokens=50)
     with pytest.raises(InvalidText):
-        detect_format("\ud800")
+        Document(text="\ud800")
 
 
 @pytest.mark.parametrize("text_format", ["markdown", "text", "code", "chat"])

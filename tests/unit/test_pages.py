@@ -42,9 +42,8 @@ HIDDEN = (
 
 
 def test_a_page_becomes_clean_markdown() -> None:
-    page = to_markdown(PAGE, "https://example.com/foo")
+    page = to_markdown(PAGE)
     assert (page.title, page.language, page.published) == ("Deploying Foo", "en", "2024-05-01")
-    assert page.url == "https://example.com/foo"
     for expected in (
         "# Deploying Foo", "built by the team.", "## Steps", "1. Install it", "with pip",
         "2. Start it", "| Name | Port |", "| foo | 8080 |", "foo run \\\n  --now",
@@ -59,7 +58,6 @@ def test_a_page_becomes_clean_markdown() -> None:
 def test_the_plain_way_hides_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentmem.sources.pages._main_text", lambda tree: "")
     page = to_markdown(PAGE)
-    assert page.extractor == "plain"
     assert "| foo | 8080 |" in page.text
     for hidden in (*HIDDEN, "Imprint"):
         assert hidden not in page.text, hidden

@@ -761,9 +761,7 @@ def _why_not(message: Mapping[str, Any]) -> str:
 
 def _chatgpt_text(message: Mapping[str, Any]) -> str:
     content = mapping_in(message, "content")
-    parts = list_in(content, "parts")
-    said = [sound(part) if isinstance(part, str) else text_in(part, "text") for part in parts]
-    return "\n\n".join(part for part in said if part.strip()) or text_in(content, "text")
+    return text_of_parts(list_in(content, "parts")) or text_in(content, "text")
 
 
 def read_claude(value: Any) -> Items:

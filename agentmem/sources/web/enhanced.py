@@ -316,7 +316,7 @@ async def enhanced_search(
             conflicts,
             most_sentences,
             limit_tokens=limit_tokens,
-            timeout_seconds=model_timeout_seconds,
+            seconds=model_timeout_seconds,
         )
     except Stopped:
         search.stopped = True
@@ -431,12 +431,23 @@ class _Search:
         self.sources = merge_findings(self.query, [*map(_remembered, self.hits), *on_the_web])
 
     async def answer(
-        self, model: Model | None, check: ConflictCheck, most_sentences: int, **prompted: Any
+        self,
+        model: Model | None,
+        check: ConflictCheck,
+        most_sentences: int,
+        *,
+        limit_tokens: int,
+        seconds: float,
     ) -> None:
         """Look for disagreements, then answer."""
         await self.say("answering", f"from {len(self.sources)} sources")
         now = datetime.now(UTC) if self.memory is None else self.memory.clock.now()
-        prompting = Prompting(secret=await self._secret(), today=now.date(), **prompted)
+        prompting = Prompting(
+            secret=await self._secret(),
+            limit_tokens=limit_tokens,
+            today=now.date(),
+            timeout_seconds=seconds,
+        )
         if check != "off":
             self.conflicts = await self.step(
                 in_thread(lambda: conflicts_between(self.query, self.sources))

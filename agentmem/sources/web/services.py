@@ -256,7 +256,12 @@ class SearXNG:
         try:
             async with client, asked as response:
                 self._require_answer(response)
-                body = await self._body(response)
+                body = bytearray()
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > self._most_bytes:
+                        problem = f"{self.name} sent more than {self._most_bytes:,} bytes."
+                        raise SearchFailed(problem)
         except httpx.TooManyRedirects as error:
             raise SearchFailed(f"{self.name} redirects again and again.") from error
         except httpx.TimeoutException as error:
@@ -264,7 +269,14 @@ class SearXNG:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             problem = str(error) or type(error).__name__
             raise SearchFailed(f"{self.name} cannot be reached: {problem}.") from error
-        answer = self._read(body)
+        answer = None
+        with suppress(ValueError, RecursionError):
+            answer = json.loads(body.decode("utf-8", "replace"))
+        if not isinstance(answer, Mapping):
+            raise SearchFailed(
+                f"{self.name} did not answer with JSON.",
+                remedy="Check the address, and that its json format is allowed.",
+            )
         return read_results(
             answer.get("results") or [],
             max_results=max_results,
@@ -284,25 +296,6 @@ class SearXNG:
             )
         if status != 200:
             raise SearchFailed(f"{self.name} answered with {status}.")
-
-    async def _body(self, response: Any) -> bytes:
-        body = bytearray()
-        async for piece in response.aiter_bytes():
-            body += piece
-            if len(body) > self._most_bytes:
-                raise SearchFailed(f"{self.name} sent more than {self._most_bytes:,} bytes.")
-        return bytes(body)
-
-    def _read(self, body: bytes) -> Mapping[str, Any]:
-        answer = None
-        with suppress(ValueError, RecursionError):
-            answer = json.loads(body.decode("utf-8", "replace"))
-        if not isinstance(answer, Mapping):
-            raise SearchFailed(
-                f"{self.name} did not answer with JSON.",
-                remedy="Check the address, and that its json format is allowed.",
-            )
-        return answer
 
 
 # ----------------------------------------------------------------------------
