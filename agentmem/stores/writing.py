@@ -29,7 +29,6 @@ from agentmem.stores.tables import (
     SOURCES,
     STRANDS,
     Found,
-    Row,
     Table,
     TableReader,
     TableWriter,
@@ -279,65 +278,52 @@ def source_values(write: TableWriter, source: Source) -> dict[str, Any]:
 # was promoted to.
 
 
-class _Origins:
-    """How memories, by row, came from each other, in one transaction."""
-
-    def __init__(self, read: TableReader, found: Sequence[Found]) -> None:
-        self._read = read
-        self.found = {one.row: one for one in found}
-
-    def memory(self, row: int) -> Memory | None:
-        if row not in self.found:
-            self.found |= self._read.by_rows([row])
-        kept = self.found.get(row)
-        return None if kept is None else kept.memory
-
-    def merged_into(self, survivor: Memory) -> list[int]:
-        """The rows of duplicates that `survivor` stands for."""
-        named = survivor.metadata.get("merged_from")
-        if not named or not isinstance(named, list | tuple):
-            return []
-        ids = set(map(str, named))
-        found = self._read.find_where("m.superseded_by = :id", id=survivor.id)
-        self.found |= {one.row: one for one in found if one.row not in self.found}
-        return [one.row for one in found if one.memory.id in ids and one.memory.valid_to is None]
-
-    def made_of(self, row: int, gone: Collection[int]) -> list[int]:
-        """The rows of what was made of this one, and what nothing else states."""
-        return [
-            one
-            for one, relation in self._related("first", "second", row)
-            if relation == DERIVED or not self._is_stated(one, gone)
-        ]
-
-    def _is_stated(self, row: int, gone: Collection[int]) -> bool:
-        """Whether a message is left that states this."""
-        sources = self._related("second", "first", row)
-        left = [s for s, relation in sources if relation in STATED_IN and s not in gone]
-        return any((m := self.memory(s)) is not None and m.deleted_at is None for s in left)
-
-    def _related(self, wanted: str, given: str, row: int) -> list[Row]:
-        match = {"family": "link", given: row, "relation": [DERIVED, *STATED_IN]}
-        return self._read.ask(f"{wanted}, relation", LINKS, match)
-
-
 def with_derived(read: TableReader, found: Sequence[Found], reader: Scope) -> list[Found]:
     """`found`, and after it what goes with it, as far as the reader sees it; pinned ones stay."""
-    origins = _Origins(read, found)
-    more: list[int] = []
-    waiting = [one.row for one in found]
-    gone = set(waiting)
+    known = {one.row: one for one in found}
+    waiting = list(known)
     while waiting:
-        row = waiting.pop()
-        merged = origins.merged_into(origins.found[row].memory)
-        for one in (*merged, *origins.made_of(row, gone)):
-            derived = origins.memory(one)
-            if one in gone or derived is None or is_pinned(derived) or not visible(derived, reader):
-                continue
-            gone.add(one)
-            more.append(one)
-            waiting.append(one)
-    return [*found, *(origins.found[row] for row in more)]
+        merged = _merged_into(read, [known[row].memory for row in waiting])
+        made = _made_of(read, waiting, gone=known.keys())
+        new = read.by_rows((merged | made) - known.keys())
+        waiting = [
+            row
+            for row, one in new.items()
+            if not is_pinned(one.memory) and visible(one.memory, reader)
+        ]
+        known |= {row: new[row] for row in waiting}
+    return list(known.values())
+
+
+def _merged_into(read: TableReader, survivors: Sequence[Memory]) -> set[int]:
+    """The rows of duplicates that one of `survivors` stands for."""
+    named = {one.id: one.metadata.get("merged_from") for one in survivors}
+    ids = {
+        survivor: set(map(str, listed))
+        for survivor, listed in named.items()
+        if listed and isinstance(listed, list | tuple)
+    }
+    standing, rows = list(ids), set()
+    for start in range(0, len(standing), AT_ONCE):
+        part = standing[start : start + AT_ONCE]
+        for one in read.find_where("m.superseded_by IN :ids", ids=part):
+            memory = one.memory
+            if memory.valid_to is None and memory.id in ids[str(memory.superseded_by)]:
+                rows.add(one.row)
+    return rows
+
+
+def _made_of(read: TableReader, rows: Sequence[int], *, gone: Collection[int]) -> set[int]:
+    """The rows of what was made of these, and of what no message that is left states."""
+    match: dict[str, Any] = {"family": "link", "relation": [DERIVED, *STATED_IN]}
+    links = read.ask("first, relation", LINKS, {**match, "second": rows})
+    made = {row for row, relation in links if relation == DERIVED}
+    stated = {row for row, _ in links} - made
+    match = {"family": "link", "relation": list(STATED_IN), "first": stated}
+    others = [pair for pair in read.ask("first, second", LINKS, match) if pair[1] not in gone]
+    there = read.by_rows({source for _, source in others})
+    live = {row for row, at in others if at in there and there[at].memory.deleted_at is None}
+    return made | stated - live
 
 
 # ----------------------------------------------------------------------------
