@@ -20,7 +20,6 @@ from agentmem.stores.tables import (
     LINKS,
     SETTINGS,
     SNAPSHOTS,
-    Found,
     Match,
     Row,
     Table,
@@ -360,7 +359,7 @@ class StoredLinks(_Beside):
         values = link_values(link)
 
         def apply(write: TableWriter) -> None:
-            first, second = self._ends(write, scope, link)
+            first, second = _ends(write, scope, link.first_id, link.second_id)
             write.add(LINKS, family=self._family, first=first, second=second, **values)
 
         self._tables.write(apply)
@@ -369,7 +368,7 @@ class StoredLinks(_Beside):
         """The relations of one memory."""
 
         def apply(read: TableReader) -> tuple[Link, ...]:
-            (one,) = _ends(read.by_ids([memory_id]), scope, memory_id)
+            (one,) = _ends(read, scope, memory_id)
             return self._seen(read, scope, {}, "first = :row OR second = :row", row=one)
 
         return self._tables.read(apply)
@@ -405,16 +404,11 @@ class StoredLinks(_Beside):
         )
 
     def _require(self, write: TableWriter, scope: Scope, link: Link) -> Row:
-        ends = self._ends(write, scope, link)
-        found = find_link(write, self._family, ends, link.relation)
+        first, second = _ends(write, scope, link.first_id, link.second_id)
+        found = find_link(write, self._family, (first, second), link.relation)
         if found is None:
             raise RecordNotFound(f"{link.first_id}→{link.second_id}")
         return found
-
-    def _ends(self, write: TableWriter, scope: Scope, link: Link) -> tuple[int, int]:
-        ids = link.first_id, link.second_id
-        first, second = _ends(write.by_ids(ids), scope, *ids)
-        return first, second
 
     def _seen(
         self, read: TableReader, scope: Scope, match: Match, where: str = "", **values: Any
@@ -435,8 +429,9 @@ class StoredLinks(_Beside):
         )
 
 
-def _ends(found: Mapping[str, Found], scope: Scope, *ids: str) -> list[int]:
+def _ends(read: TableReader, scope: Scope, *ids: str) -> list[int]:
     """The rows of these ids, if the reader may see them all."""
+    found = read.by_ids(ids)
     for memory_id in ids:
         if memory_id not in found or not visible(found[memory_id].memory, scope):
             raise RecordNotFound(memory_id)
