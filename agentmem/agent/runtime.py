@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from agentmem.living.consolidate import Nightly
     from agentmem.living.predict import Predictions, Signal
     from agentmem.living.settle import Settler
-    from agentmem.living.tiers import Prefetcher, Tiers
+    from agentmem.living.tiers import Tiers
     from agentmem.living.workflows import Workflows
     from agentmem.prompt.messages import Conversation
     from agentmem.sources.background import Worker
@@ -157,13 +157,12 @@ class Runtime:
     def tiers(self) -> Tiers:
         from agentmem.living.tiers import Tiers
 
-        return Tiers(self.memory, self.predictions, count=lambda: self.tokenizer("")[0])
-
-    @cached_property
-    def prefetcher(self) -> Prefetcher:
-        from agentmem.living.tiers import Prefetcher
-
-        return Prefetcher(self.tiers, expect=self.expect)
+        return Tiers(
+            self.memory,
+            self.predictions,
+            count=lambda: self.tokenizer("")[0],
+            expect=self.expect,
+        )
 
     @cached_property
     def settler(self) -> Settler:
@@ -431,12 +430,12 @@ class Runtime:
             self._quietly(self._save_corrections)
         if "settler" in self.__dict__:
             self._quietly(self.settler.save)
-        if "prefetcher" in self.__dict__:
-            self.prefetcher.close()
+        if "tiers" in self.__dict__:
+            self.tiers.close()
         self.recaller.close()
         self.blocks.clear()
         self._shown.clear()
-        for name in ("worker", "indexer", "trace", "tiers", "prefetcher"):
+        for name in ("worker", "indexer", "trace", "tiers"):
             self.__dict__.pop(name, None)
 
     def _quietly(self, save: Callable[[], object]) -> None:

@@ -6,7 +6,7 @@
     4 index         what can be asked for: one line and an id
 
 Tiers are an order of candidates with budgets, and what one tier leaves is the next
-one's to use.
+one's to use: a turn fills its block by that order, a text by tiers is filled tier by tier.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from agentmem.living.facts import Episode, Workflow, from_memory
 from agentmem.living.levels import INDEX_CHARACTERS, compress, index_line, make_levels
 from agentmem.living.predict import GUESSES, Prediction, Predictions, Signal, plain_path
 from agentmem.prompt.block import Pointer, source_of
+from agentmem.prompt.budget import ContentPackage, fill
 from agentmem.prompt.build import Chosen, OfferedSource, memory_type
 from agentmem.text.clean import clean_line, clean_text
 from agentmem.text.terms import analyse_query, mentions
@@ -50,7 +51,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 TIERS: tuple[Tier, ...] = (1, 2, 3, 4)
-NAMES: Mapping[Tier, str] = {
+NAMES: Mapping[int, str] = {
     1: "Critical", 2: "Relevant", 3: "Background", 4: "Can be asked for",
 }  # fmt: skip
 ALL_LEVELS: tuple[Level, ...] = get_args(Level)
@@ -74,9 +75,6 @@ class TierItem(NamedTuple):
     id: str
     levels: Levels
     why: str = ""
-
-    def at(self, level: Level) -> str:
-        return self.levels[ALL_LEVELS.index(level)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,65 +118,28 @@ def shares_for(activity: str, table: Mapping[str, Shares] = SHARES) -> Shares:
     return shares
 
 
-def split_budget(total_tokens: int, shares: Shares) -> dict[Tier, int]:
+def split_budget(total_tokens: int, shares: Shares) -> dict[int, int]:
     """`total_tokens` divided by `shares`, to the last token."""
     require_count(total_tokens, "total_tokens")
     whole = [int(total_tokens * share) for share in shares]
     rest = sorted(range(len(shares)), key=lambda at: (-(total_tokens * shares[at] - whole[at]), at))
     for at in rest[: total_tokens - sum(whole)]:
         whole[at] += 1
-    return dict(zip(TIERS, whole, strict=True))
+    return dict(enumerate(whole, start=1))
 
 
-def assemble_tiers(
+def _each_once(
     items: Mapping[Tier, Sequence[TierItem]],
-    total_tokens: int,
-    *,
-    count: TokenCounter,
-    shares: Shares = SHARES["general"],
-) -> TieredContext:
-    """The items that fit, tier by tier, each at the fullest level its tier affords.
-
-    An item that fits at no level is dropped and the ones after it are still
-    tried. One that an earlier tier shows is not shown again. The whole text
-    never costs more than `total_tokens`, headings included.
-    """
-    budgets = split_budget(total_tokens, shares)
-    fates: list[TierFate] = []
-    lines: dict[str, str] = {}
-    left = 0
+) -> Iterator[tuple[Tier, list[TierItem]]]:
+    """The tiers with their items; one that an earlier tier has is not given again."""
+    there: set[str] = set()
     for tier in TIERS:
-        left += budgets[tier]
-        heading = count(_heading(tier))
+        new: list[TierItem] = []
         for item in items.get(tier, ()):
-            if item.id in lines:
-                continue
-            written = (_line(item, level, tier) for level in LEVELS[tier])
-            fate, line = _at_level(item, tier, left - heading, count, written)
-            if fate.tokens > left - heading:
-                why = f"did not fit: needs {fate.tokens:,}, {left - heading:,} left"
-                fate = _dropped(fate, why)
-            else:
-                lines[item.id] = line
-                left -= fate.tokens + heading
-                heading = 0
-            fates.append(fate)
-    # Counters may give a whole more than its parts: the last and least goes first.
-    while count(text := _render(fates, lines)) > total_tokens:
-        at = max(at for at, fate in enumerate(fates) if fate.outcome != "dropped")
-        fates[at] = _dropped(fates[at], "no room in the whole")
-    used = {tier: [f.tokens for f in fates if f.tier == tier and f.level] for tier in TIERS}
-    return TieredContext(
-        text=text,
-        tokens=count(text) if text else 0,
-        budget_tokens=total_tokens,
-        tier_budgets={int(tier): tokens for tier, tokens in budgets.items()},
-        tier_tokens={
-            int(tier): sum(costs) + count(_heading(tier)) if costs else 0
-            for tier, costs in used.items()
-        },
-        fates=tuple(fates),
-    )
+            if item.id not in there:
+                there.add(item.id)
+                new.append(item)
+        yield tier, new
 
 
 def order_tiers(
@@ -186,7 +147,7 @@ def order_tiers(
     total_tokens: int,
     *,
     count: TokenCounter,
-    shares: Shares = SHARES["general"],
+    shares: Shares,
 ) -> tuple[TierFate, ...]:
     """The items of all tiers as one order of candidates, for a fill that keeps to it.
 
@@ -199,48 +160,99 @@ def order_tiers(
     """
     budgets = split_budget(total_tokens, shares)
     ordered: list[tuple[float, TierFate]] = []
-    there: set[str] = set()
-    for tier in TIERS:
+    for tier, offered in _each_once(items):
         given, share = 0.0, shares[tier - 1]
-        for item in items.get(tier, ()):
-            if item.id in there:
-                continue
-            there.add(item.id)
-            fate, _ = _at_level(item, tier, budgets[tier], count, item.levels[tier - 1 :])
-            ordered.append((math.inf if tier == TIERS[-1] else given, fate))
-            given += fate.tokens / share if share else math.inf
+        for item in offered:
+            costs = (count(text) for text in item.levels[tier - 1 :])
+            for at, tokens in enumerate(costs):  # noqa: B007 - the last one stays
+                if tokens <= budgets[tier]:
+                    break
+            ordered.append((math.inf if tier == 4 else given, _shown(item, tier, at, tokens)))
+            given += tokens / share if share else math.inf
     ordered.sort(key=lambda pair: (pair[0], pair[1].tier))
     return tuple(fate for _, fate in ordered)
 
 
-def _at_level(
-    item: TierItem, tier: Tier, limit_tokens: int, count: TokenCounter, texts: Iterable[str]
-) -> tuple[TierFate, str]:
-    """An item at the fullest level of its tier that costs no more, else at its shortest."""
-    for level, text in zip(LEVELS[tier], texts, strict=True):  # noqa: B007 - the last one stays
-        tokens = count(text)
-        if tokens <= limit_tokens:
-            break
-    how: Outcome = "included" if level == LEVELS[tier][0] else "lowered"
-    fate = TierFate(id=item.id, tier=tier, outcome=how, level=level, tokens=tokens, why=item.why)
-    return fate, text
+def assemble_tiers(
+    items: Mapping[Tier, Sequence[TierItem]],
+    total_tokens: int,
+    *,
+    count: TokenCounter,
+    shares: Shares,
+) -> TieredContext:
+    """The items that fit, tier by tier, each at the fullest level its tier affords.
+
+    Each tier is one `fill` of its budget and of what the tiers before it left, so an item
+    that fits at no level is dropped and the ones after it are still tried. One that an
+    earlier tier has is not given again. The whole text never costs more than
+    `total_tokens`, headings included.
+    """
+    budgets = split_budget(total_tokens, shares)
+    fates: list[TierFate] = []
+    lines: dict[str, str] = {}
+    left = 0
+    for tier, offered in _each_once(items):
+        left += budgets[tier]
+        heading = count(_heading(tier))
+        written = {item.id: _lines(item, tier) for item in offered}
+        costs = {name: [count(line) for line in forms] for name, forms in written.items()}
+        packages = [
+            ContentPackage(
+                id=item.id,
+                type="memory",
+                tokens=costs[item.id][0],
+                shorter=tuple(costs[item.id][1:]),
+                relevance=1.0 - at / len(offered),
+            )
+            for at, item in enumerate(offered)
+        ]
+        filled = fill(packages, max(0, left - heading))
+        for item, fate in zip(offered, filled.fates, strict=True):
+            if fate.outcome == "dropped":
+                fates.append(TierFate(id=item.id, tier=tier, outcome="dropped", why=fate.reason))
+                continue
+            at = costs[item.id].index(fate.tokens)
+            lines[item.id] = written[item.id][at]
+            fates.append(_shown(item, tier, at, fate.tokens))
+        left -= filled.used_tokens + heading if filled.kept else 0
+    # Counters may give a whole more than its parts: the last and least goes first.
+    while count(text := _render(fates, lines)) > total_tokens:
+        at = max(at for at, fate in enumerate(fates) if fate.outcome != "dropped")
+        fates[at] = replace(
+            fates[at], outcome="dropped", level=None, tokens=0, why="no room in the whole"
+        )
+    used = {int(t): [f.tokens for f in fates if f.tier == t and f.level] for t in TIERS}
+    return TieredContext(
+        text=text,
+        tokens=count(text) if text else 0,
+        budget_tokens=total_tokens,
+        tier_budgets=budgets,
+        tier_tokens={
+            tier: sum(costs) + count(_heading(tier)) if costs else 0 for tier, costs in used.items()
+        },
+        fates=tuple(fates),
+    )
 
 
-def _dropped(fate: TierFate, why: str) -> TierFate:
-    return TierFate(id=fate.id, tier=fate.tier, outcome="dropped", why=why)
-
-
-def _heading(tier: Tier) -> str:
-    return f"\n## {NAMES[tier]}\n"
-
-
-def _line(item: TierItem, level: Level, tier: Tier) -> str:
-    text = item.at(level)
+def _lines(item: TierItem, tier: Tier) -> list[str]:
+    """An item as it may be shown in a tier, from its fullest level there to its shortest."""
     if tier == 4:
-        return f"- {clean_line(text, limit_characters=300)} (memory_read {item.id})\n"
+        name = clean_line(item.levels[3], limit_characters=300)
+        return [f"- {name} (memory_read {item.id})\n"]
     why = f" [{clean_line(item.why, limit_characters=80)}]" if item.why else ""
-    body = clean_text(text).replace("\n", "\n  ")
-    return f"- {body}{why}\n"
+    bodies = (clean_text(text).replace("\n", "\n  ") for text in item.levels[tier - 1 :])
+    return [f"- {body}{why}\n" for body in bodies]
+
+
+def _shown(item: TierItem, tier: Tier, at: int, tokens: int) -> TierFate:
+    """The fate of an item that is there at a level of its tier, the first or a shorter one."""
+    how: Outcome = "lowered" if at else "included"
+    level = LEVELS[tier][at]
+    return TierFate(id=item.id, tier=tier, outcome=how, level=level, tokens=tokens, why=item.why)
+
+
+def _heading(tier: int) -> str:
+    return f"\n## {NAMES[tier]}\n"
 
 
 def _render(fates: Iterable[TierFate], lines: Mapping[str, str]) -> str:
@@ -323,30 +335,25 @@ class Situation:
         self._errors = [words_of(error) for error in errors]
         self._folders = {path.rpartition("/")[0] for path in self._files} - {""}
         self._near = {_name(plain_path(path)).lower() for path in related}
-        self._shared: dict[str, int] = {}
         self.told = bool(self._files or told.strip() or errors)
 
-    def decision(self, record: Episode) -> str:
-        """Why a decision holds for what is being done now; "" when it does not."""
-        named, text = _files(record), _text(record)
-        for path, name in self._files.items():
-            if any(_same_file(path, other) for other in named) or mentions(text, name):
-                return f"for {name}"
-        enough = max(min(SHARED_WORDS, len(self._task)), SHARED_PART * min(4, len(self._task)))
-        return "for this task" if self._task and self._shares(text) >= enough else ""
-
-    def touches(self, record: Episode) -> bool:
-        """Whether a decision is near: a word of the task, a file beside an open one."""
-        return any(
+    def decision(self, record: Episode) -> tuple[str, bool]:
+        """Why a decision holds for what is being done now, "" when it does not, and whether it
+        is near: it shares a word of the task, or is about a file beside an open one."""
+        named = [plain_path(one.reference) for one in record.artifacts if one.kind == "file"]
+        text = f"{record.title}\n{record.narrative}\n{record.reason}"[:READ_CHARACTERS]
+        shared = len(self._task & words_of(text)) if self._task else 0
+        near = shared > 0 or any(
             path.rpartition("/")[0] in self._folders or _name(path).lower() in self._near
-            for path in _files(record)
-        ) or bool(self._shares(_text(record)))
-
-    def _shares(self, text: str) -> int:
-        """How many words of the task are in a text."""
-        if self._task and text not in self._shared:
-            self._shared[text] = len(self._task & words_of(text))
-        return self._shared.get(text, 0)
+            for path in named
+        )
+        for path, name in self._files.items():
+            # One path ends with the other: the same file, as far as one can tell.
+            same = any(f"/{path}".endswith(f"/{o}") or f"/{o}".endswith(f"/{path}") for o in named)
+            if same or mentions(text, name):
+                return f"for {name}", near
+        enough = max(min(SHARED_WORDS, len(self._task)), SHARED_PART * min(4, len(self._task)))
+        return ("for this task" if self._task and shared >= enough else ""), near
 
     def error(self, record: Episode) -> bool:
         """Whether an error of the past is one that is seen now."""
@@ -359,9 +366,13 @@ class Situation:
     def nearest(self, memories: Sequence[Memory]) -> list[Memory]:
         """Those that share the most words with what is going on first, then as they came."""
         wanted = self._task.union(*self._errors, *map(words_of, self._files.values()))
-        if not wanted:
-            return list(memories)
-        return sorted(memories, key=lambda memory: -len(wanted & words_of(_trigger(memory))))
+
+        def shared(memory: Memory) -> int:
+            record = from_memory(memory)
+            steps = isinstance(record, Workflow) and f"{record.trigger} {' '.join(record.steps)}"
+            return len(wanted & words_of(steps or memory.text))
+
+        return sorted(memories, key=lambda memory: -shared(memory)) if wanted else list(memories)
 
 
 def question_of(signal: Signal) -> str:
@@ -379,11 +390,14 @@ def question_of(signal: Signal) -> str:
 
 
 def sort_into_tiers(
-    fetched: TierMaterial, situation: Situation, *, reader: Scope
+    fetched: TierMaterial, situation: Situation, *, reader: Scope, without: Collection[str] = ()
 ) -> dict[Tier, list[Placed]]:
-    """Each memory once, in the most urgent tier that wants it, the most telling first."""
+    """Each memory once, in the most urgent tier that wants it, the most telling first.
+
+    Those `without` are told already.
+    """
     tiers: dict[Tier, list[Placed]] = {tier: [] for tier in TIERS}
-    there: set[str] = set()
+    there = set(without)
     for tier, memory, why in _wanted(fetched, situation, reader):
         if memory.id not in there and len(tiers[tier]) < MOST[tier]:
             there.add(memory.id)
@@ -396,11 +410,12 @@ def _wanted(
 ) -> Iterator[tuple[Tier, Memory, str]]:
     """Every tier that wants a memory, the most urgent first, and why."""
     told = [(m, record) for m in fetched.episodes if isinstance(record := from_memory(m), Episode)]
-    decisions = [(memory, record) for memory, record in told if record.sort == "decision"]
     errors = [(memory, record) for memory, record in told if record.sort == "error"]
-    apart = {memory.id for memory, _ in (*decisions, *errors)}
-    for memory, record in decisions:
-        if why := situation.decision(record):
+    decisions = [
+        (m, *situation.decision(record)) for m, record in told if record.sort == "decision"
+    ]
+    for memory, why, _ in decisions:
+        if why:
             yield 1, memory, f"decision {why}"
     for first, second in fetched.contradictions:
         yield 1, first, "contradicted, not settled: one of two"
@@ -420,10 +435,10 @@ def _wanted(
     for memory, record in errors:
         if situation.error(record):
             yield 2, memory, "the same error before"
-    for memory, record in decisions:
-        if situation.touches(record):
+    for memory, _, near in decisions:
+        if near:
             yield 2, memory, "related decision"
-    for memory, _ in () if situation.told else decisions[:NEW_DECISIONS]:
+    for memory, _, _ in () if situation.told else decisions[:NEW_DECISIONS]:
         yield 2, memory, "recent decision"
 
     def place(memory: Memory) -> int:
@@ -439,6 +454,7 @@ def _wanted(
 
     for memory in situation.nearest(fetched.patterns):
         yield 3, memory, "convention"
+    apart = {memory.id for memory, record in told if record.sort != "event"}
     for memory in fetched.episodes:
         if memory.id not in apart:
             yield 3, memory, "history"
@@ -486,32 +502,12 @@ def _failures(results: Sequence[Memory], now: datetime) -> list[tuple[Memory, st
     return found[::-1]
 
 
-def _trigger(memory: Memory) -> str:
-    record = from_memory(memory)
-    if isinstance(record, Workflow):
-        return f"{record.trigger} {' '.join(record.steps)}"
-    return memory.text
-
-
-def _text(record: Episode) -> str:
-    return f"{record.title}\n{record.narrative}\n{record.reason}"[:READ_CHARACTERS]
-
-
-def _files(record: Episode) -> list[str]:
-    return [plain_path(a.reference) for a in record.artifacts if a.kind == "file"]
-
-
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _same_file(one: str, other: str) -> bool:
-    """Whether two paths mean the same file as far as one can tell: one ends with the other."""
-    return one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}")
-
-
 # ----------------------------------------------------------------------------
-# Assemble a context by tiers: fetch, let the core sort, and offer a turn an order to fill by.
+# Assemble a context by tiers, offer a turn an order to fill by, or make either ready ahead.
 #
 # Whatever part cannot be fetched is left out and named; nothing here raises
 # because memory failed (P30).
@@ -529,6 +525,9 @@ LEVEL_CHARACTERS = 6_000
 """Shorter forms are made of so much of a text; a long one is cut before it is shortened."""
 SOURCE_TOKENS = 45
 """About what the frame of one source costs inside the block."""
+ASKED = ("task", "error")
+"""What a user will say in these words; of the others only the words are telling."""
+PREDICTED = "predicted memories"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -546,17 +545,43 @@ class Offer:
     degradations: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefetched:
+    """What `prefetch` made ready: the memories it expects, the questions answered ahead.
+
+    `found` are memories that speak of what the signals name. `skipped` names
+    what there was no time for.
+    """
+
+    predicted: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    spent_ms: float = 0.0
+    degradations: tuple[str, ...] = ()
+
+
 class Tiers:
-    """Assembles contexts by tiers from one memory."""
+    """Assembles contexts by tiers from one memory, and makes ready what they will need.
+
+    `expect` gives what a turn will recall for a text, or None when that fails.
+    """
 
     def __init__(
-        self, memory: Profiled, predictions: Predictions, *, count: Callable[[], TokenCounter]
+        self,
+        memory: Profiled,
+        predictions: Predictions,
+        *,
+        count: Callable[[], TokenCounter],
+        expect: Callable[[str, Scope, LoopConfig], Sequence[Hit] | None],
     ) -> None:
         self._memory = memory
         self._predictions = predictions
         self._count = count
+        self._expect = expect
         self._fetched: TtlCache[TierMaterial] = TtlCache(memory.clock)
         self._levels: TtlCache[Levels] = TtlCache(memory.clock, capacity=2_000, ttl_seconds=86_400)
+        self._lanes = Lanes("agentmem-prefetch")
 
     def assemble(
         self,
@@ -578,8 +603,12 @@ class Tiers:
             parts = Attempts()
             hits = parts.read("search", self._search, task, scope) if task.strip() else ()
             placed = self._place(scope, given, task, parts, hits=hits or ())
-            items = {tier: self._items(placed[tier], tier, count) for tier in TIERS}
-            context = assemble_tiers(items, budget_tokens, count=count, shares=shares)
+            context = assemble_tiers(
+                {tier: self._items(placed[tier], tier, count) for tier in TIERS},
+                budget_tokens,
+                count=count,
+                shares=shares,
+            )
             told.found(len(context.ids))
         return replace(context, degradations=tuple(parts.problems))
 
@@ -598,38 +627,38 @@ class Tiers:
     ) -> Offer:
         """The tiers of a turn: what was `chosen` by search stands in the second one.
 
-        What the profile says is not said again. Without the tools to read a
-        memory, nothing is pointed to.
+        What the profile or the conversation says is not said again. Without the tools to
+        read a memory, nothing is pointed to.
         """
         parts = Attempts()
         by_id = {hit.memory.id: hit for hit in hits}
-        told = {memory.id for memory in profile} | {hit.memory.id for hit, _ in chosen.passed_over}
-        found = tuple(by_id[candidate.id] for candidate in chosen.candidates)
-        placed = self._place(scope, signals, task, parts, hits=found, told=told)
-        said = {
+        said = {memory.id for memory in profile} | {
             hit.memory.id
             for hit, why in chosen.passed_over
             if why.startswith(("already", "a question", "a preference"))
         }
-        tiers: tuple[Tier, ...] = TIERS if config.memory_tools else TIERS[:3]
-        news = {tier: [p for p in placed[tier] if p[0].id not in said] for tier in tiers}
-        items = {tier: self._items(news[tier], tier, count) for tier in tiers}
-        shares = shares_for(config.recall.activity)
+        found = tuple(by_id[candidate.id] for candidate in chosen.candidates)
+        placed = self._place(scope, signals, task, parts, hits=found, without=said)
+        memories = {memory.id: memory for tier in TIERS for memory, _ in placed[tier]}
+        tiers = TIERS if config.memory_tools else TIERS[:3]
+        items = {tier: self._items(placed[tier], tier, count) for tier in tiers}
+        levels = {item.id: item.levels for tier in tiers for item in items[tier]}
         order = order_tiers(
-            items, budget_tokens, count=lambda text: count(text) + SOURCE_TOKENS, shares=shares
+            items,
+            budget_tokens,
+            count=lambda text: count(text) + SOURCE_TOKENS,
+            shares=shares_for(config.recall.activity),
         )
-        memories = {memory.id: memory for tier in tiers for memory, _ in news[tier]}
-        texts = {item.id: item for tier in tiers for item in items[tier]}
         candidates: list[OfferedSource] = []
         pointers = list(chosen.pointers)
         offered: list[Hit] = []
         for at, fate in enumerate(order):
             memory = replace(
                 memories[fate.id],
-                text=texts[fate.id].at(fate.level or "full"),
+                text=levels[fate.id][ALL_LEVELS.index(fate.level or "full")],
                 heading_path=(f"{NAMES[fate.tier]}: {fate.why}",),
             )
-            score = max(0.0, 1.0 - at / 1_000)
+            score = 1.0 - at / 1_000
             known = by_id.pop(fate.id, Hit(memory=memory, score=score))
             offered.append(replace(known, memory=memory, score=score))
             if fate.tier == 4:
@@ -660,6 +689,67 @@ class Tiers:
             },
             degradations=tuple(parts.problems),
         )
+
+    def prefetch(
+        self, scope: Scope, signals: Sequence[Signal], *, budget_ms: float, config: LoopConfig
+    ) -> Prefetched:
+        """Search for what the signals say, fetch what is predicted, and load what counts tokens.
+
+        Tasks and errors are searched for as if they were asked: a turn that
+        asks the same, with nothing stored in between, is served from the cache
+        (P32). Any other turn finds the embedder and the indexes loaded. What takes longer
+        than the budget is not stopped: it goes on in the background and is there for
+        whoever asks next, so a small budget never makes a turn think that memory fails.
+        """
+        require_number(budget_ms, "budget_ms", low=0)
+        until = time.perf_counter() + budget_ms / 1000
+        parts = Attempts()
+        given = self.signals_for(signals, scope)
+
+        def in_time(call: Callable[[], T]) -> T | None:
+            """What `call` gives, if there is time and it needs no more than there is."""
+            left = until - time.perf_counter()
+            with suppress(TimedOut):
+                return self._lanes.run(call, left) if left > 0 else None
+            return None
+
+        fetched = parts.read(PREDICTED, in_time, partial(self.fetch, scope, given, parts))
+        predicted = [guess.memory for guess in fetched.predicted] if fetched else []
+        answered: list[str] = []
+        found: dict[str, None] = {}
+        skipped = [] if fetched is not None else [PREDICTED]
+        for signal in given:
+            question = question_of(signal)
+            if not question:
+                continue
+            hits = parts.read("search", in_time, partial(self._expect, question, scope, config))
+            if hits is None:
+                skipped.append(signal.value)
+                continue
+            if signal.kind in ASKED:
+                answered.append(signal.value)
+            least, most = config.recall.similarity_threshold, config.recall.turn_top_k
+            found |= dict.fromkeys([h.memory.id for h in hits if h.score >= least][:most])
+        # The texts that what is predicted will have in the second tier.
+        expected = [(memory, "") for memory in predicted]
+        parts.read("counting", in_time, lambda: self._items(expected, 2, self._count()))
+        return Prefetched(
+            predicted=tuple(memory.id for memory in predicted),
+            questions=tuple(answered),
+            found=tuple(found),
+            skipped=tuple(skipped),
+            spent_ms=round(budget_ms + 1000 * (time.perf_counter() - until), 3),
+            degradations=tuple(dict.fromkeys(parts.problems)),
+        )
+
+    def forget(self) -> None:
+        """Keep nothing that may have been erased."""
+        self._fetched.clear()
+        self._levels.clear()
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._lanes.close()
 
     # -- fetching ------------------------------------------------------------------------
 
@@ -701,11 +791,6 @@ class Tiers:
             self._fetched.put(key, fetched)
         return fetched
 
-    def forget(self) -> None:
-        """Keep nothing that may have been erased."""
-        self._fetched.clear()
-        self._levels.clear()
-
     def _contradictions(self, scope: Scope) -> tuple[tuple[Memory, Memory], ...]:
         store = self._memory.store
         links = store.contradictions.all(scope, open_only=True)
@@ -730,35 +815,29 @@ class Tiers:
         parts: Attempts,
         *,
         hits: tuple[Hit, ...],
-        told: Collection[str] = (),
+        without: Collection[str] = (),
     ) -> Mapping[Tier, Sequence[Placed]]:
-        """What is fetched and found, in its tiers, without the preferences that are `told`."""
-        fetched = self.fetch(scope, signals, parts)
-        untold = tuple(memory for memory in fetched.preferences if memory.id not in told)
-        fetched = replace(fetched, hits=hits, preferences=untold)
+        """What is fetched and found, in its tiers, `without` what is told already."""
+        fetched = replace(self.fetch(scope, signals, parts), hits=hits)
         related = parts.read("relations", self._predictions.related, signals, scope) or {}
         near, now = chain(*related.values()), self._memory.clock.now()
         situation = Situation(signals, now=now, task=task, related=near)
-        placed = parts.read("sorting", sort_into_tiers, fetched, situation, reader=scope)
+        placed = parts.read(
+            "sorting", sort_into_tiers, fetched, situation, reader=scope, without=without
+        )
         return placed or dict.fromkeys(TIERS, ())
 
-    # -- levels ----------------------------------------------------------------------------
-
-    def prepare(self, memories: Sequence[Memory]) -> None:
-        """Make the texts that these memories will have in the second tier."""
-        self._items([(memory, "") for memory in memories], 2, self._count())
-
     def _items(self, placed: Sequence[Placed], tier: Tier, count: TokenCounter) -> list[TierItem]:
-        return [TierItem(m.id, self._levels_of(m, tier, count), why) for m, why in placed]
-
-    def _levels_of(self, memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
-        """The four texts of a memory: those it has, the others made of it as far as needed."""
-        key = (memory.id, memory.content_hash or memory.text, memory.summary, tier)
-        kept = self._levels.get(key)
-        if kept is None:
-            kept = _make_levels(memory, tier, count)
-            self._levels.put(key, kept)
-        return kept
+        """The memories with their four texts: those they have, the others made as far as needed."""
+        items = []
+        for memory, why in placed:
+            key = (memory.id, memory.content_hash or memory.text, memory.summary, tier)
+            levels = self._levels.get(key)
+            if levels is None:
+                levels = _make_levels(memory, tier, count)
+                self._levels.put(key, levels)
+            items.append(TierItem(memory.id, levels, why))
+        return items
 
 
 def _make_levels(memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
@@ -795,99 +874,3 @@ class Attempts:
         except Exception as error:  # noqa: BLE001 - a part that fails is left out (P30)
             self.problems.append(f"{name} failed: {type(error).__name__}: {error}")
             return None
-
-
-# ----------------------------------------------------------------------------
-# Do ahead, within a budget of time, what the next turn would have to do first.
-#
-# What takes longer than the budget is not stopped: it goes on in the background
-# and is there for whoever asks next. So a small budget never makes a turn think
-# that memory fails.
-
-
-ASKED = ("task", "error")
-"""What a user will say in these words; of the others only the words are telling."""
-PREDICTED = "predicted memories"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prefetched:
-    """What `prefetch` made ready: the memories it expects, the questions answered ahead.
-
-    `found` are memories that speak of what the signals name. `skipped` names
-    what there was no time for.
-    """
-
-    predicted: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
-    found: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()
-    spent_ms: float = 0.0
-    degradations: tuple[str, ...] = ()
-
-
-class Prefetcher:
-    """Makes one memory ready for what its signals announce.
-
-    `expect` gives what a turn will recall for a text, or None when that fails.
-    """
-
-    def __init__(
-        self, tiers: Tiers, *, expect: Callable[[str, Scope, LoopConfig], Sequence[Hit] | None]
-    ) -> None:
-        self._tiers = tiers
-        self._expect = expect
-        self._lanes = Lanes("agentmem-prefetch")
-
-    def run(
-        self, scope: Scope, signals: Sequence[Signal], *, budget_ms: float, config: LoopConfig
-    ) -> Prefetched:
-        """Search for what the signals say, fetch what is predicted, and load what counts tokens.
-
-        Tasks and errors are searched for as if they were asked: a turn that
-        asks the same, with nothing stored in between, is served from the cache
-        (P32). Any other turn finds the embedder and the indexes loaded.
-        """
-        require_number(budget_ms, "budget_ms", low=0)
-        until = time.perf_counter() + budget_ms / 1000
-        parts = Attempts()
-        given = self._tiers.signals_for(signals, scope)
-
-        def in_time(call: Callable[[], T]) -> T | None:
-            """What `call` gives, if there is time and it needs no more than there is."""
-            left = until - time.perf_counter()
-            with suppress(TimedOut):
-                return self._lanes.run(call, left) if left > 0 else None
-            return None
-
-        fetched = parts.read(PREDICTED, in_time, partial(self._tiers.fetch, scope, given, parts))
-        predicted = [guess.memory for guess in fetched.predicted] if fetched else []
-        least, most = config.recall.similarity_threshold, config.recall.turn_top_k
-        answered: list[str] = []
-        found: dict[str, None] = {}
-        skipped = [] if fetched is not None else [PREDICTED]
-        for signal in given:
-            question = question_of(signal)
-            if not question:
-                continue
-            hits = parts.read("search", in_time, partial(self._expect, question, scope, config))
-            if hits is None:
-                skipped.append(signal.value)
-                continue
-            if signal.kind in ASKED:
-                answered.append(signal.value)
-            shown = [hit.memory.id for hit in hits if hit.score >= least]
-            found |= dict.fromkeys(shown[:most])
-        parts.read("counting", in_time, partial(self._tiers.prepare, predicted))
-        return Prefetched(
-            predicted=tuple(memory.id for memory in predicted),
-            questions=tuple(answered),
-            found=tuple(found),
-            skipped=tuple(skipped),
-            spent_ms=round(budget_ms + 1000 * (time.perf_counter() - until), 3),
-            degradations=tuple(dict.fromkeys(parts.problems)),
-        )
-
-    def close(self) -> None:
-        """Let go of the threads."""
-        self._lanes.close()

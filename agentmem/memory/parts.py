@@ -258,7 +258,7 @@ class Living(ManagerPart):
         """
         from agentmem.living.predict import read_signals
 
-        return self._memory.runtime.prefetcher.run(
+        return self._memory.runtime.tiers.prefetch(
             scope_of(whose),
             read_signals(signals),
             budget_ms=budget_ms,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -44,7 +44,8 @@ class ContentPackage:
     """One thing that may enter a prompt, with its tokens counted once.
 
     `can_drop=False` makes it fixed: it is always sent. Types are an open set of strings.
-    `items` is how many messages it is, where several belong together.
+    `items` is how many messages it is, where several belong together. `shorter` is what its
+    shorter forms cost, the longest first, of which one may go out in its place.
     """
 
     id: str
@@ -54,6 +55,7 @@ class ContentPackage:
     relevance: float | None = None
     can_drop: bool = True
     priority: int = 5
+    shorter: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         require_count(self.tokens, "tokens")
@@ -186,9 +188,9 @@ class BudgetReport:
 def fill(packages: Iterable[ContentPackage], limit_tokens: int) -> BudgetReport:
     """Fixed packages, then the best-scored ones that fit in `limit_tokens` (P14).
 
-    A package too large for what is left is dropped; smaller ones after it are
-    still tried. Equal scores are tried in the order of their ids. If the fixed
-    packages alone do not fit, `FixedContentTooLarge` is raised.
+    A package too large for what is left goes out in the first of its shorter forms that
+    fits, or is dropped; smaller ones after it are still tried. Equal scores are tried in the
+    order of their ids. If the fixed packages alone do not fit, `FixedContentTooLarge` is raised.
     """
     left = require_count(limit_tokens, "limit_tokens")
     listed = list(packages)
@@ -211,10 +213,13 @@ def fill(packages: Iterable[ContentPackage], limit_tokens: int) -> BudgetReport:
         if package.can_drop
     ]
     for score, package in sorted(scored, key=lambda pair: -pair[0]):
-        needs = f"needs {package.tokens:,}, {left:,} left"
-        if package.tokens <= left:
-            left -= package.tokens
-            fate = Fate(package=package, outcome="kept", reason=f"kept: {needs}", score=score)
+        costs = (package.tokens, *package.shorter)
+        tokens = next((cost for cost in costs if cost <= left), costs[-1])
+        needs = f"needs {tokens:,}, {left:,} left"
+        if tokens <= left:
+            left -= tokens
+            sent = package if tokens == package.tokens else replace(package, tokens=tokens)
+            fate = Fate(package=sent, outcome="kept", reason=f"kept: {needs}", score=score)
         else:
             fate = Fate(
                 package=package, outcome="dropped", reason=f"did not fit: {needs}", score=score

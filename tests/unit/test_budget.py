@@ -36,6 +36,15 @@ def test_a_smaller_package_is_still_tried_after_one_that_did_not_fit() -> None:
     ]
 
 
+def test_what_has_shorter_forms_goes_out_in_the_first_that_fits() -> None:
+    note = package("note", 60, shorter=(30, 10, 5))
+    for limit, tokens in ((60, 60), (59, 30), (12, 10), (5, 5)):
+        (fate,) = fill([note], limit).fates
+        assert (fate.outcome, fate.tokens, fate.package.id) == ("kept", tokens, "note")
+    (fate,) = fill([note], 4).fates
+    assert (fate.outcome, fate.reason) == ("dropped", "did not fit: needs 5, 4 left")
+
+
 def test_fixed_packages_come_first_whatever_their_score() -> None:
     report = fill(
         [package("best", 10, priority=10), package("must", 10, priority=1, can_drop=False)],
