@@ -397,18 +397,15 @@ class MemoryManager:
         if text is not None:
             changes |= saying(text)
         with span("update_memory", store_id=self.telemetry_id, record_id=memory_id):
-            new = self._changed(scope, memory_id, changes)
+            while True:  # what somebody else changed meanwhile stays changed
+                old = self.store.get(scope, memory_id)
+                (entry,) = self._entries([replace(old, **changes)])
+                with suppress(ChangedMeanwhile):
+                    new = self.store.update(scope, entry, at=self.clock.now(), was=old)
+                    break
         if text is not None:
             self._judge_later([new])
         return new
-
-    def _changed(self, scope: Scope, memory_id: str, changes: Mapping[str, Any]) -> Memory:
-        """Change a memory, and what somebody else changed meanwhile stays changed."""
-        while True:
-            old = self.store.get(scope, memory_id)
-            (entry,) = self._entries([replace(old, **changes)])
-            with suppress(ChangedMeanwhile):
-                return self.store.update(scope, entry, at=self.clock.now(), was=old)
 
     def delete(self, memory_id: str | Sequence[str], **whose: Unpack[Whose]) -> int:
         """Take memories out of every read; they are kept until `erase` or `purge`."""
@@ -585,19 +582,16 @@ class MemoryManager:
             self._runtime.close()
         self.embedding.close()
         if self.settings.save_indexes:
-            self._save_quietly()
+            try:
+                self.index.save(self.embedding.serving_id, if_worth=True)
+            except (AgentMemError, OSError) as error:
+                _log.warning(
+                    "The indexes could not be saved; they are built at the next open: %s", error
+                )
         self.index.close()
         self.store.close()
         # It holds this memory: what was closed is freed now, not when the collector comes round.
         self._runtime = None
-
-    def _save_quietly(self) -> None:
-        try:
-            self.index.save(self.embedding.serving_id, if_worth=True)
-        except (AgentMemError, OSError) as error:
-            _log.warning(
-                "The indexes could not be saved; they are built at the next open: %s", error
-            )
 
     def __enter__(self) -> Self:
         return self
@@ -616,13 +610,11 @@ class MemoryManager:
             from agentmem.agent.runtime import Runtime
 
             with _MAKING:
-                found = self._runtime
-                if found is None:
-                    found = Runtime(self)
-                    if self._closed:
-                        found.close()
-                    else:
-                        self._runtime = found
+                found = self._runtime or Runtime(self)
+                if self._closed:
+                    found.close()
+                else:
+                    self._runtime = found
         return found
 
     def _erase(
