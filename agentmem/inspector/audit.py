@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -72,17 +73,6 @@ class AuditReport:
         return not any(finding.count for finding in self.findings)
 
 
-@dataclass(slots=True)
-class _Found:
-    count: int = 0
-    examples: list[Example] = field(default_factory=list)
-
-    def add(self, example: Example) -> None:
-        self.count += 1
-        if len(self.examples) < EXAMPLES:
-            self.examples.append(example)
-
-
 _OUR_SECRETS = (
     "Of secrets, only keys that begin in a known way and passwords in sentences or addresses were "
     "looked for. For more: pip install 'agentmem-loop[secrets]'"
@@ -110,7 +100,8 @@ def audit(
 
     `on_progress` is told now and then how many were looked at.
     """
-    found: dict[Trouble, _Found] = {name: _Found() for name in _MEANINGS}
+    counts: Counter[Trouble] = Counter()
+    examples: dict[Trouble, list[Example]] = {name: [] for name in _MEANINGS}
     first: dict[tuple[object, str], str] = {}
     seen = 0
     owners: dict[Scope, None] = {}
@@ -127,18 +118,17 @@ def audit(
             troubles.append(("personal data", ", ".join(dict.fromkeys(p.kind for p in personal))))
         shown = ""
         for name, note in troubles:
-            if not shown and len(found[name].examples) < EXAMPLES:
-                shown = _masked_text(one.text)
-            found[name].add(
-                Example(
-                    id=one.id,
-                    shown=shown,
-                    note=note,
-                    user=one.scope.user_id,
-                    project=one.scope.project_id if one.visibility == "project" else None,
-                )
+            counts[name] += 1
+            if len(examples[name]) == EXAMPLES:
+                continue
+            shown = shown or _masked_text(one.text)
+            project = one.scope.project_id if one.visibility == "project" else None
+            user = one.scope.user_id
+            examples[name].append(
+                Example(id=one.id, shown=shown, note=note, user=user, project=project)
             )
-    _contradictions(memory, [scope] if scope is not None else list(owners), found["contradicted"])
+    against = list(_contradictions(memory, [scope] if scope is not None else list(owners)))
+    counts["contradicted"], examples["contradicted"] = len(against), against[:EXAMPLES]
     return AuditReport(
         at=now,
         memories=seen,
@@ -147,11 +137,11 @@ def audit(
             AuditFinding(
                 name=name,
                 meaning=_MEANINGS[name],
-                count=one.count,
-                examples=tuple(one.examples),
-                remedy=_remedy(name, one, store_option(memory)) if one.count else "",
+                count=counts[name],
+                examples=tuple(shown_of),
+                remedy=_remedy(name, shown_of, store_option(memory)) if shown_of else "",
             )
-            for name, one in found.items()
+            for name, shown_of in examples.items()
         ),
     )
 
@@ -215,7 +205,7 @@ def _masked_text(text: str) -> str:
     return clean_line(mask_spans(text, spans), limit_characters=SHOWN_CHARACTERS)
 
 
-def _contradictions(memory: MemoryManager, readers: list[Scope], found: _Found) -> None:
+def _contradictions(memory: MemoryManager, readers: list[Scope]) -> Iterator[Example]:
     from agentmem.living.plans import read_note
 
     seen: set[tuple[str, str]] = set()
@@ -229,15 +219,15 @@ def _contradictions(memory: MemoryManager, readers: list[Scope], found: _Found) 
             said = fields.get("reason") or fields.get("note")
             note = _masked_text(said if isinstance(said, str) and said else link.relation)
             shown = f"against {link.second_id}"
-            found.add(Example(id=link.first_id, shown=shown, note=note, user=reader.user_id))
+            yield Example(id=link.first_id, shown=shown, note=note, user=reader.user_id)
 
 
-def _remedy(name: Trouble, found: _Found, store: str) -> str:
+def _remedy(name: Trouble, examples: Sequence[Example], store: str) -> str:
     """A command for the examples of the first owner; it can be copied as it stands."""
-    user, project = found.examples[0].user, found.examples[0].project
+    user, project = examples[0].user, examples[0].project
     whose = f"{store} --user {shlex.quote(user)}" if user else store
     whose += f" --project {shlex.quote(project)}" if project else ""
-    listed = [one.id for one in found.examples if (one.user, one.project) == (user, project)]
+    listed = [one.id for one in examples if (one.user, one.project) == (user, project)]
     ids = " ".join(map(shlex.quote, listed))
     if name in ("secrets", "personal data", "echoes"):
         return f"agentmem erase{whose} {ids}"

@@ -96,10 +96,14 @@ def examine_model(model: str) -> Check:
     if not provider:
         remedy = "Put the provider before the name, as in openai/NAME or ollama/NAME."
         return _judge(NAME, f"litellm knows no provider of {shown}", remedy, bad="fail")
+    limits = find_limits(model, listed_limits())
+    window = f"window not known, {UNKNOWN_WINDOW_TOKENS:,} tokens assumed"
+    if limits is not None:
+        window = f"window of {limits.window:,} tokens"
     missing = ", ".join(_missing(litellm, model, address))
     key = f"not set: {missing}" if missing else "its key is set or not needed"
     remedy = f"Set what {provider} asks for: {missing}." if missing else ""
-    return _judge(NAME, f"{shown} at {provider}, {_window(model)}; {key}", remedy)
+    return _judge(NAME, f"{shown} at {provider}, {window}; {key}", remedy)
 
 
 def _provider(litellm: Any, model: str) -> tuple[str, str]:
@@ -120,13 +124,6 @@ def _missing(litellm: Any, model: str, address: str) -> list[str]:
     if urlsplit(address).hostname in _OWN_MACHINE:  # it says where, so nothing need be set
         return [one for one in missing if not one.endswith("_API_BASE")]
     return missing
-
-
-def _window(model: str) -> str:
-    limits = find_limits(model, listed_limits())
-    if limits is None:
-        return f"window not known, {UNKNOWN_WINDOW_TOKENS:,} tokens assumed"
-    return f"window of {limits.window:,} tokens"
 
 
 _NEEDED = (
@@ -175,8 +172,7 @@ def examine(
         "vectors": _vectors,
         "index": _index,
         "jobs": _jobs,
-        "windows": lambda one: _windows(one, now),
-        "degradations": lambda one: _degradations(one, now),
+        "windows": lambda one: _recent(one, now),
     }
     said: set[str] = set()
     for part, look in looks.items():
@@ -330,30 +326,26 @@ def _jobs(memory: MemoryManager) -> Iterator[Check]:
     )
 
 
-def _windows(memory: MemoryManager, now: datetime) -> Iterator[Check]:
-    """The windows of the models that were asked lately, where no table lists them."""
+def _recent(memory: MemoryManager, now: datetime) -> Iterator[Check]:
+    """The contexts of the last day: windows of models that no table lists, and degradations."""
     recent = trace_of(memory).since(now - _RECENT, limit=500, scope=None, texts=False)
     for model in dict.fromkeys(one.model for one in recent if one.model not in ("", EXTRACTIVE)):
         if find_limits(model, listed_limits()) is not None:
             continue
         tokenizer, _ = memory.runtime.tokenizer(model)
-        known, tokens = tokenizer.window_known, f"{tokenizer.limits.window:,} tokens"
-        if known:
+        tokens = f"{tokenizer.limits.window:,} tokens"
+        if tokenizer.window_known:
             yield _judge("window", f"{model}: {tokens}, learned from a refusal")
         else:
             remedy = "Set BudgetConfig(context_window=…) to its real size."
             yield _judge("window", f"{model}: not known, {tokens} assumed", remedy)
-
-
-def _degradations(memory: MemoryManager, now: datetime) -> Iterator[Check]:
-    recent = trace_of(memory).since(now - _RECENT, limit=500, scope=None, texts=False)
     hurt = [one for one in recent if one.degradations]
+    looked_at = f"{many(len(recent), 'context')} of the last 24 hours"
     if not hurt:
-        yield _judge("degradations", f"none in {many(len(recent), 'context')} of the last 24 hours")
+        yield _judge("degradations", f"none in {looked_at}")
         return
     yield _judge(
         "degradations",
-        f"{len(hurt):,} of {many(len(recent), 'context')} of the last 24 hours; the newest: "
-        f"{hurt[-1].degradations[0]}",
+        f"{len(hurt):,} of {looked_at}; the newest: {hurt[-1].degradations[0]}",
         f"agentmem explain{store_option(memory)} {hurt[-1].id}",
     )

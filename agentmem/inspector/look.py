@@ -1,6 +1,6 @@
 """Explain every token: what was looked at, what went in, what it cost, and how the store is.
 
-Each function gives a value; `rendering` writes values as text, `schemas` as
+Each function gives a value; `render` writes values as text, `json` as
 JSON. All of it reads snapshots and stored memories; nothing is recomputed to
 please.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +22,7 @@ from agentmem.base.types import Scope
 from agentmem.prompt.messages import Conversation
 from agentmem.prompt.snapshot import Snapshot
 from agentmem.search.parts import memory_of
-from agentmem.stores.values import NO_SCOPE, StoreStats
+from agentmem.stores.values import NO_SCOPE
 from agentmem.text.messages import text_of
 
 if TYPE_CHECKING:
@@ -92,7 +93,9 @@ def inspect_context(
     from concurrent.futures import ThreadPoolExecutor
 
     require_text(query, "query")
-    last = _last(memory, scope)  # before there is a runtime, whose trace has a worker
+    last = None
+    with suppress(StoreError, SnapshotNotFound):
+        last = trace_of(memory).last(scope=scope)  # before there is a runtime with a worker
     if not exact:
         memory.runtime.tokenizer(model, estimated_for=ESTIMATED)
     said = require_messages(messages)
@@ -105,28 +108,23 @@ def inspect_context(
     with ThreadPoolExecutor(1) as beside:  # counting reads the whole store, outside of Python
         counting = beside.submit(memory.store.upkeep.stats, scope)
         turn = memory.turn(said, model=model, scope=scope, config=config, dry=True)
+    stats, state = counting.result(), memory.embedding.state
     return Inspection(
         query=asked,
         snapshot=turn.snapshot,
-        status=_status(memory, counting.result(), last),
+        status=MemoryStatus(
+            memories=stats.chunks,
+            kinds=dict(stats.kinds),
+            embedder=state.serving or "none",
+            embedder_ready=state.ready,
+            embedder_error=state.error,
+            jobs_waiting=stats.jobs.get("waiting", 0) + stats.jobs.get("running", 0),
+            jobs_failed=stats.jobs.get("failed", 0),
+            bytes=stats.bytes,
+            location=stats.location,
+            last_context_at=last.created_at if last else None,
+        ),
         degradations=tuple(turn.degradations),
-    )
-
-
-def _status(memory: MemoryManager, stats: StoreStats, last: Snapshot | None) -> MemoryStatus:
-    """How the memory is, of the reader that the figures of the store are of."""
-    state = memory.embedding.state
-    return MemoryStatus(
-        memories=stats.chunks,
-        kinds=dict(stats.kinds),
-        embedder=state.serving or "none",
-        embedder_ready=state.ready,
-        embedder_error=state.error,
-        jobs_waiting=stats.jobs.get("waiting", 0) + stats.jobs.get("running", 0),
-        jobs_failed=stats.jobs.get("failed", 0),
-        bytes=stats.bytes,
-        location=stats.location,
-        last_context_at=last.created_at if last else None,
     )
 
 
@@ -134,10 +132,6 @@ def explain(
     memory: MemoryManager, wanted: str = "last", *, scope: Scope | None = NO_SCOPE
 ) -> Snapshot:
     """Everything about a past context, by its id or its message's; `"last"` is the newest."""
-    return _past(memory, wanted, scope)
-
-
-def _past(memory: MemoryManager, wanted: str, scope: Scope | None) -> Snapshot:
     if scope is not None:
         require_instance(scope, Scope, "scope")
     return trace_of(memory_of(memory)).get(require_text(wanted, "wanted"), scope=scope)
@@ -149,7 +143,7 @@ def compare(
     """What changed between two past contexts."""
     from agentmem.inspector.replay import diff
 
-    return diff(_past(memory, before, scope), _past(memory, after, scope))
+    return diff(explain(memory, before, scope=scope), explain(memory, after, scope=scope))
 
 
 def explain_memory(
@@ -163,7 +157,7 @@ def explain_memory(
     from agentmem.inspector.replay import why
 
     require_text(memory_id, "memory_id")
-    snapshot = _past(memory, wanted, scope)
+    snapshot = explain(memory, wanted, scope=scope)
     reader = snapshot.scope if scope is None else scope
     try:
         stored = memory.store.get(reader, memory_id, deleted=True)
@@ -186,18 +180,11 @@ def replay_context(
     from agentmem.inspector.replay import replay
     from agentmem.tokens.counter import tokenizer_for
 
-    snapshot = _past(memory, wanted, scope)
+    snapshot = explain(memory, wanted, scope=scope)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AgentMemWarning)
         count = tokenizer_for(snapshot.model or DEFAULT_MODEL)
     return replay(snapshot, changes, count=count)
-
-
-def _last(memory: MemoryManager, scope: Scope) -> Snapshot | None:
-    try:
-        return trace_of(memory).last(scope=scope)
-    except (StoreError, SnapshotNotFound):
-        return None
 
 
 # ----------------------------------------------------------------------------
@@ -233,10 +220,9 @@ class Watcher:
         self._scope = scope
         self._limit = require_count(limit, "limit")
         self._version: int | None = None
-        self._seen: dict[str, bool] = {}
-        self._unanswered: dict[str, datetime] = {}
+        self._seen: dict[str, tuple[datetime, bool]] = {}
+        """Of each context, when it was built and whether its response was seen."""
         self._last: dict[Scope, Snapshot] = {}
-        self._newest: datetime | None = None
         self._from: datetime | None = None
 
     def poll(self) -> tuple[Event, ...]:
@@ -247,44 +233,42 @@ class Watcher:
         self._version = version
         found = self._begin() if self._from is None else self._since(self._from)
         events = [event for snapshot in found for event in self._events(snapshot)]
-        if found:
-            self._newest = max(snapshot.created_at for snapshot in found)
         while len(self._seen) > 2 * _REMEMBERED:
             self._seen.pop(next(iter(self._seen)))
         return tuple(events)
 
-    def _begin(self) -> list[Snapshot]:
+    def _begin(self) -> Sequence[Snapshot]:
         """The last few, oldest first; those before them are not shown later either."""
         last = self._trace.list(limit=max(1, self._limit), scope=self._scope, texts=False)
         self._from = last[0].created_at - _LATE if last else _EARLIEST
-        shown = last[: self._limit]
-        for older in self._since(self._from) if last else ():
-            if all(older.id != one.id for one in shown):
-                self._seen[older.id] = True
-        return list(reversed(shown))
+        shown = {one.id: one for one in reversed(last[: self._limit])}
+        for one in self._since(self._from) if last else ():
+            if one.id not in shown:
+                self._seen[one.id] = (one.created_at, True)
+        return tuple(shown.values())
 
-    def _since(self, begin: datetime) -> list[Snapshot]:
+    def _since(self, begin: datetime) -> Sequence[Snapshot]:
         """What may be new: recent, or not answered when it was last seen; oldest first."""
-        moments = list(self._unanswered.values())
-        if self._newest is not None:
-            moments.append(self._newest - _LATE)
-            begin = max(begin, min(moments))
-        return list(self._trace.since(begin, limit=_REMEMBERED, scope=self._scope, texts=False))
+        if self._seen:
+            newest = max(built for built, _ in self._seen.values())
+            waiting = [
+                built
+                for built, answered in self._seen.values()
+                if not answered and newest - built <= _LONGEST_ANSWER
+            ]
+            begin = max(begin, min([newest - _LATE, *waiting]))
+        return self._trace.since(begin, limit=_REMEMBERED, scope=self._scope, texts=False)
 
     def _events(self, snapshot: Snapshot) -> Iterator[Event]:
-        answered = self._seen.get(snapshot.id)
-        if answered is None:
+        seen = self._seen.get(snapshot.id)
+        if seen is None:
             before = self._last.get(snapshot.scope)
             yield Event(kind="context", snapshot=snapshot, changed=changes(before, snapshot))
             self._last[snapshot.scope] = snapshot
+        answered = seen is not None and seen[1]
         if snapshot.outcome is not None and not answered:
             yield Event(kind="response", snapshot=snapshot)
-        self._seen[snapshot.id] = answered or snapshot.outcome is not None
-        late = self._newest is not None and self._newest - snapshot.created_at > _LONGEST_ANSWER
-        if self._seen[snapshot.id] or late:
-            self._unanswered.pop(snapshot.id, None)
-        else:
-            self._unanswered[snapshot.id] = snapshot.created_at
+        self._seen[snapshot.id] = (snapshot.created_at, snapshot.outcome is not None or answered)
 
 
 def changes(before: Snapshot | None, after: Snapshot) -> tuple[str, ...]:

@@ -15,11 +15,13 @@ from agentmem.inspector.render import (
     spread_texts,
     vectors_texts,
 )
-from agentmem.inspector.stats import Share, Slot, StatsReport, Tally
+from agentmem.inspector.stats import Slot, StatsReport, Tally
 from agentmem.text.clean import clean_line
 
 _NAME_CHARACTERS = 200
 _WIDTH, _HEIGHT, _BOTTOM = 440, 140, 22
+_KINDS_HEAD = ("Kind", "Looked at", "Kept", "Cut", "Dropped", "Mean score", "Relevance")
+_MODELS_HEAD = ("Model", "Contexts", "Tokens in", "Tokens out", "Estimate off", "Size of that")
 
 
 def render_page(report: StatsReport) -> str:
@@ -38,6 +40,30 @@ def render_page(report: StatsReport) -> str:
         (f"{100 * (figures.fallback_rate or 0.0):.1f} %", "without a search"),
         (f"{report.queue.waiting:,} / {report.queue.failed:,}", "jobs waiting / failed"),
     )
+    tokens = [
+        (one.name.replace("_", " "), one.share, f"{100 * one.share:.1f} %")
+        for one in figures.components
+    ]
+    kept = [
+        (
+            one.kind,
+            (one.kept + one.cut) / one.looked_at,
+            f"{one.kept + one.cut:,} of {one.looked_at:,}",
+        )
+        for one in figures.kinds
+    ]
+    rows = [
+        ("with a reference", f"{figures.injected:,}"),
+        *spread_texts(figures),
+        ("errors", f"{figures.errors:,}"),
+        ("memories by kind", kinds_text(report) or "—"),
+        ("documents", f"{report.documents:,}"),
+        ("superseded / deleted", f"{report.superseded:,} / {report.deleted:,}"),
+        *vectors_texts(report),
+        ("last error in the background", report.queue.last_error or "—"),
+    ]
+    kinds = [(*kind_row(x), mean_text(x.score), mean_text(x.relevance)) for x in figures.kinds]
+    models = [model_row(one) for one in figures.models]
     body = [
         "<h1>agentmem statistics</h1>",
         (
@@ -51,12 +77,12 @@ def render_page(report: StatsReport) -> str:
         _section("Contexts over time", _time_chart(figures.slots, "contexts")),
         _section("Usage over time", _time_chart(figures.slots, "usage")),
         _section("Without a search, over time", _time_chart(figures.slots, "fallbacks")),
-        _section("Where tokens go", _shares(figures.components)),
-        _section("Kept of what was looked at", _kinds_chart(report)),
+        _section("Where tokens go", _bars(tokens, "one")),
+        _section("Kept of what was looked at", _bars(kept, "two")),
         "</div>",
-        _section("Figures", _figures(report)),
-        _section("Retrieval by kind", _kinds_table(report)),
-        _section("Models", _models_table(report)),
+        _section("Figures", _table(("", ""), rows, numbers=())),
+        _section("Retrieval by kind", _table(_KINDS_HEAD, kinds, numbers=range(1, 7))),
+        _section("Models", _table(_MODELS_HEAD, models, numbers=range(1, 6))),
         _section("Warnings", _tallies(figures.warnings)),
         _section("Degradations", _tallies(figures.degradations)),
     ]
@@ -130,46 +156,6 @@ def _bars(rows: Sequence[tuple[str, float, str]], style: str) -> str:
         f'<figure><svg viewBox="0 0 {_WIDTH} {len(rows) * tall}" role="img">'
         f"{''.join(drawn)}</svg></figure>"
     )
-
-
-def _shares(components: Sequence[Share]) -> str:
-    rows = [(x.name.replace("_", " "), x.share, f"{100 * x.share:.1f} %") for x in components]
-    return _bars(rows, "one")
-
-
-def _kinds_chart(report: StatsReport) -> str:
-    kept = [(one.kind, one.kept + one.cut, one.looked_at) for one in report.contexts.kinds]
-    return _bars([(kind, some / of, f"{some:,} of {of:,}") for kind, some, of in kept], "two")
-
-
-def _figures(report: StatsReport) -> str:
-    figures = report.contexts
-    rows = [
-        ("with a reference", f"{figures.injected:,}"),
-        *spread_texts(figures),
-        ("errors", f"{figures.errors:,}"),
-        ("memories by kind", kinds_text(report) or "—"),
-        ("documents", f"{report.documents:,}"),
-        ("superseded / deleted", f"{report.superseded:,} / {report.deleted:,}"),
-        *vectors_texts(report),
-        ("last error in the background", report.queue.last_error or "—"),
-    ]
-    return _table(("", ""), rows, numbers=())
-
-
-def _kinds_table(report: StatsReport) -> str:
-    rows = [
-        (*kind_row(one), mean_text(one.score), mean_text(one.relevance))
-        for one in report.contexts.kinds
-    ]
-    head = ("Kind", "Looked at", "Kept", "Cut", "Dropped", "Mean score", "Relevance")
-    return _table(head, rows, numbers=range(1, 7))
-
-
-def _models_table(report: StatsReport) -> str:
-    rows = [model_row(one) for one in report.contexts.models]
-    head = ("Model", "Contexts", "Tokens in", "Tokens out", "Estimate off", "Size of that")
-    return _table(head, rows, numbers=range(1, 6))
 
 
 def _tallies(found: Sequence[Tally]) -> str:

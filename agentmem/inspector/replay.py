@@ -105,21 +105,17 @@ def why(snapshot: Snapshot, memory_id: str, *, memory: Memory | None = None) -> 
     looked = next((one for one in seen if one.decision != "dropped"), seen[0])
     beside = [one for one in snapshot.kept if one.section == looked.section]
     last = min(beside, key=lambda one: (one.score is None, one.score or 0.0), default=None)
+    sections = {"knowledge": "the related knowledge", "profile": "the user profile"}
+    fates = {"kept": "It is in", "cut": "A part of it is in", "dropped": "It was left out of"}
+    where = sections.get(looked.section, looked.section)
     return Why(
         memory_id=memory_id,
         snapshot_id=snapshot.id,
         looked=looked,
         last_kept=last,
-        answer=_answer(looked),
+        answer=f"{fates[looked.decision]} {where}: {looked.reason}.",
         details=tuple(_details(looked, last, snapshot)),
     )
-
-
-def _answer(looked: Looked) -> str:
-    sections = {"knowledge": "the related knowledge", "profile": "the user profile"}
-    fates = {"kept": "It is in", "cut": "A part of it is in", "dropped": "It was left out of"}
-    where = sections.get(looked.section, looked.section)
-    return f"{fates[looked.decision]} {where}: {looked.reason}."
 
 
 def _details(looked: Looked, last: Looked | None, snapshot: Snapshot) -> Iterator[str]:

@@ -213,24 +213,22 @@ def _models(ordered: Sequence[Snapshot]) -> tuple[ModelFigures, ...]:
     found: dict[str, list[Snapshot]] = {}
     for one in ordered:
         found.setdefault(one.model or "(not said)", []).append(one)
-    return tuple(
-        _model(model, ones)
-        for model, ones in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-    )
-
-
-def _model(model: str, ones: Sequence[Snapshot]) -> ModelFigures:
-    outcomes = [one.outcome for one in ones if one.outcome is not None]
-    errors = [one.estimate_error for one in ones if one.estimate_error is not None]
-    return ModelFigures(
-        model=model,
-        contexts=len(ones),
-        prompt_tokens=sum(outcome.prompt_tokens or 0 for outcome in outcomes),
-        completion_tokens=sum(outcome.completion_tokens or 0 for outcome in outcomes),
-        counted=len(errors),
-        error=_mean(errors),
-        absolute=_mean([abs(error) for error in errors]),
-    )
+    figures = []
+    for model, ones in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
+        outcomes = [one.outcome for one in ones if one.outcome is not None]
+        errors = [one.estimate_error for one in ones if one.estimate_error is not None]
+        figures.append(
+            ModelFigures(
+                model=model,
+                contexts=len(ones),
+                prompt_tokens=sum(outcome.prompt_tokens or 0 for outcome in outcomes),
+                completion_tokens=sum(outcome.completion_tokens or 0 for outcome in outcomes),
+                counted=len(errors),
+                error=_mean(errors),
+                absolute=_mean([abs(error) for error in errors]),
+            )
+        )
+    return tuple(figures)
 
 
 def _tallies(texts: Iterable[str], most: int = 20) -> tuple[Tally, ...]:
@@ -358,12 +356,23 @@ def collect_stats(
         found = trace.list(limit=MOST_CONTEXTS, scope=scope, texts=False)
     else:
         found = trace.since(now - last, limit=MOST_CONTEXTS, scope=scope, texts=False)
+    from agentmem.sources.background import WorkerState
+
+    runtime = getattr(memory, "_runtime", None)
+    worker = WorkerState() if runtime is None else runtime.worker.state
     stats = memory.store.upkeep.stats(scope)
     return StatsReport(
         at=now,
         last_seconds=None if last is None else last.total_seconds(),
         contexts=summarise(found, slots=24),
-        queue=_queue(memory, stats.jobs),
+        queue=QueueStats(
+            waiting=stats.jobs.get("waiting", 0) + worker.queued,
+            running=stats.jobs.get("running", 0) + worker.running,
+            failed=stats.jobs.get("failed", 0),
+            done=worker.done,
+            dropped=worker.dropped,
+            last_error=worker.last_error,
+        ),
         memories=stats.chunks,
         kinds=dict(stats.kinds),
         documents=stats.documents,
@@ -373,19 +382,4 @@ def collect_stats(
         vectors={str(one.embedder): one.vectors for one in stats.embedders},
         vectors_missing={str(one.embedder): one.missing for one in stats.embedders},
         location=stats.location,
-    )
-
-
-def _queue(memory: MemoryManager, jobs: Mapping[str, int]) -> QueueStats:
-    from agentmem.sources.background import WorkerState
-
-    runtime = getattr(memory, "_runtime", None)
-    state = WorkerState() if runtime is None else runtime.worker.state
-    return QueueStats(
-        waiting=jobs.get("waiting", 0) + state.queued,
-        running=jobs.get("running", 0) + state.running,
-        failed=jobs.get("failed", 0),
-        done=state.done,
-        dropped=state.dropped,
-        last_error=state.last_error,
     )
