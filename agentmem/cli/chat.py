@@ -24,7 +24,6 @@ from agentmem.cli.common import (
     FAILED,
     NOTHING_FOUND,
     CommandRun,
-    Screen,
     model_name,
     model_option,
     one_line,
@@ -167,7 +166,7 @@ class Flow:
     without their first character they are plain text.
     """
 
-    def __init__(self, at: Screen) -> None:
+    def __init__(self, at: CommandRun) -> None:
         self._at = at
         self._column = 0
         self._space = ""
@@ -228,7 +227,7 @@ SNIPPET = 60
 """So many columns of what a chunk says stand behind the title of its page."""
 
 
-def source_lines(at: Screen, citations: Sequence[Citation]) -> list[str]:
+def source_lines(at: CommandRun, citations: Sequence[Citation]) -> list[str]:
     """One source or two lines each: number, title, where it is from; then its address."""
     lines: list[str] = []
     for citation in sorted(citations, key=lambda one: one.index):
@@ -261,7 +260,7 @@ def source_lines(at: Screen, citations: Sequence[Citation]) -> list[str]:
     return lines
 
 
-def link(at: Screen, text: str, url: str) -> str:
+def link(at: CommandRun, text: str, url: str) -> str:
     """`text` that opens `url` when it is clicked, on terminals with colours; else just `text`."""
     target = safe_url(url)
     if not at.pen.colour or not target.startswith(("http://", "https://")):
@@ -300,7 +299,7 @@ class Talk:
     """One conversation with a memory and a model, on one screen."""
 
     memory: MemoryManager
-    at: Screen
+    at: CommandRun
     runner: asyncio.Runner
     model: str | Callable[..., Any]
     whose: Mapping[str, Any]
@@ -592,7 +591,7 @@ _MARKS = {"kept": ("+", "good"), "cut": ("~", "warn"), "dropped": ("-", "dim")}
 
 
 def why_lines(
-    at: Screen, result: AgentLoopResult, snapshot: Snapshot | None, *, store: str = ""
+    at: CommandRun, result: AgentLoopResult, snapshot: Snapshot | None, *, store: str = ""
 ) -> list[str]:
     """The block, the budget and the fate of every candidate; `store` is the option naming it."""
     pen, width = at.pen, at.width
@@ -625,7 +624,7 @@ def why_lines(
     return lines
 
 
-def _fate(at: Screen, one: Looked) -> list[str]:
+def _fate(at: CommandRun, one: Looked) -> list[str]:
     pen = at.pen
     mark, style = _MARKS[one.decision]
     score = "    " if one.score is None else f"{one.score:.2f}"

@@ -107,74 +107,6 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Screen:
-    """Where a command prints.
-
-    `width` is the terminal's, within bounds, or 80 where there is none;
-    `on_terminal` says whether stdout is one. `json` keeps stdout for one document.
-    """
-
-    out: TextIO
-    err: TextIO
-    pen: Pen
-    width: int
-    json: bool = False
-    on_terminal: bool = False
-    talks: bool = False
-    """Whether a person can be asked: stdin and stderr are a terminal."""
-
-    def print(self, lines: str | Iterable[str] = "", *, end: str = "\n") -> None:
-        """Write lines that are fit to be seen: stored text has gone through `visible`."""
-        text = lines if isinstance(lines, str) else "\n".join(lines)
-        self.write(text + end)
-
-    def show(self, value: Any, lines: str | Sequence[str] = ()) -> None:
-        """Write `value` as the JSON document where that is wanted, else the lines, if any."""
-        if self.json:
-            self.document(value)
-        elif lines:
-            self.print(lines)
-
-    def document(self, value: Any) -> None:
-        """Write the one JSON document of this command."""
-        self.write(to_json(value, ascii_only=not can_show(self.out, _EVERYWHERE)) + "\n")
-
-    def write(self, text: str) -> None:
-        """Write and flush; a reader that went away ends the command quietly."""
-        try:
-            # In pieces: a buffered write that is cut off half way does not always raise.
-            for start in range(0, len(text), _PIECE):
-                self.out.write(text[start : start + _PIECE])
-                self.out.flush()
-        except BrokenPipeError:
-            close_quietly(self.out)
-            raise click.exceptions.Exit(CLOSED_PIPE) from None
-
-    def note(self, text: str) -> None:
-        """Say something beside the output, on stderr; not with `--json`."""
-        if not self.json:
-            self.complain(text, style="dim")
-
-    def note_problems(self, degradations: Iterable[str]) -> None:
-        """Say what did not work on the way."""
-        for problem in dict.fromkeys(degradations):
-            self.note(f"Note: {one_line(problem)}")
-
-    def complain(self, text: str, *, style: Style | None = None, whole: bool = False) -> None:
-        """Write to stderr; where that is a terminal lines are wrapped, unless `whole`."""
-        lines = text.split("\n")
-        if self.err.isatty() and not whole:
-            lines = [part for line in lines for part in wrap_line(self.pen, line, self.width)]
-        if style is not None and self.err.isatty():
-            lines = [self.pen.paint(line, style) for line in lines]
-        try:
-            self.err.write("\n".join(lines) + "\n")
-            self.err.flush()
-        except BrokenPipeError:
-            close_quietly(self.err)
-
-
 def wrap_line(pen: Pen, line: str, width: int) -> list[str]:
     """A line wrapped between words, each part indented as the line is."""
     text = line.translate(_NO_JOINERS)
@@ -248,9 +180,21 @@ _SAID_OTHERWISE = {"top_k": "limit", "kinds": "kind", "limit_tokens": "budget"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRun(Screen):
-    """A command under way: where it prints, and what the shared options say; unsaid is `None`."""
+class CommandRun:
+    """A command under way: where it prints, and what the shared options say; unsaid is `None`.
 
+    `width` is the terminal's, within bounds, or 80 where there is none;
+    `on_terminal` says whether stdout is one. `json` keeps stdout for one document.
+    """
+
+    out: TextIO
+    err: TextIO
+    pen: Pen
+    width: int
+    json: bool = False
+    on_terminal: bool = False
+    talks: bool = False
+    """Whether a person can be asked: stdin and stderr are a terminal."""
     store: str | None = None
     user: str | None = None
     project: str | None = None
@@ -259,6 +203,56 @@ class CommandRun(Screen):
     yes: bool = False
     keeps: bool = False
     """Whether it makes the store that was typed, if that is not there."""
+
+    def print(self, lines: str | Iterable[str]) -> None:
+        """Write lines that are fit to be seen: stored text has gone through `visible`."""
+        text = lines if isinstance(lines, str) else "\n".join(lines)
+        self.write(text + "\n")
+
+    def show(self, value: Any, lines: str | Sequence[str] = ()) -> None:
+        """Write `value` as the JSON document where that is wanted, else the lines, if any."""
+        if self.json:
+            self.document(value)
+        elif lines:
+            self.print(lines)
+
+    def document(self, value: Any) -> None:
+        """Write the one JSON document of this command."""
+        self.write(to_json(value, ascii_only=not can_show(self.out, _EVERYWHERE)) + "\n")
+
+    def write(self, text: str) -> None:
+        """Write and flush; a reader that went away ends the command quietly."""
+        try:
+            # In pieces: a buffered write that is cut off half way does not always raise.
+            for start in range(0, len(text), _PIECE):
+                self.out.write(text[start : start + _PIECE])
+                self.out.flush()
+        except BrokenPipeError:
+            close_quietly(self.out)
+            raise click.exceptions.Exit(CLOSED_PIPE) from None
+
+    def note(self, text: str) -> None:
+        """Say something beside the output, on stderr; not with `--json`."""
+        if not self.json:
+            self.complain(text, style="dim")
+
+    def note_problems(self, degradations: Iterable[str]) -> None:
+        """Say what did not work on the way."""
+        for problem in dict.fromkeys(degradations):
+            self.note(f"Note: {one_line(problem)}")
+
+    def complain(self, text: str, *, style: Style | None = None, whole: bool = False) -> None:
+        """Write to stderr; where that is a terminal lines are wrapped, unless `whole`."""
+        lines = text.split("\n")
+        if self.err.isatty() and not whole:
+            lines = [part for line in lines for part in wrap_line(self.pen, line, self.width)]
+        if style is not None and self.err.isatty():
+            lines = [self.pen.paint(line, style) for line in lines]
+        try:
+            self.err.write("\n".join(lines) + "\n")
+            self.err.flush()
+        except BrokenPipeError:
+            close_quietly(self.err)
 
     @property
     def named(self) -> bool:
@@ -368,32 +362,24 @@ def show_version(ctx: click.Context, param: click.Parameter, value: bool) -> Non
 def shared_options() -> list[click.Option]:
     """The options every command takes, before its name or after it."""
 
-    def named(option: str, variable: str, text: str, *, metavar: str = "NAME") -> click.Option:
-        return click.Option(
-            [option], metavar=metavar, envvar=variable, show_envvar=True, help=text,
-            callback=remember, expose_value=False,
-        )  # fmt: skip
-
-    def flag(option: str, text: str) -> click.Option:
-        return click.Option(
-            [option], is_flag=True, help=text, callback=remember, expose_value=False
-        )
+    def shared(name: str, text: str, **how: Any) -> click.Option:
+        said: dict[str, Any] = {"callback": remember, "expose_value": False, "help": text, **how}
+        if "metavar" in how:
+            said |= {"envvar": f"AGENTMEM_{name.upper()}", "show_envvar": True}
+        return click.Option([f"--{name}"], is_flag="metavar" not in how, **said)
 
     return [
-        named("--store", "AGENTMEM_STORE", "A file, or postgresql://host/db.", metavar="PATH"),
-        named("--user", "AGENTMEM_USER", "Whose memory is meant."),
-        named("--project", "AGENTMEM_PROJECT", "In which project."),
-        named("--agent", "AGENTMEM_AGENT", "Of which agent."),
-        named("--run", "AGENTMEM_RUN", "Of which run."),
-        flag("--json", "One JSON document on stdout."),
-        flag("--debug", "Show tracebacks and log lines."),
-        flag("--no-color", "No colours; NO_COLOR does it too."),
-        flag("--yes", "Do not ask before a folder is made."),
-        click.Option(
-            ["--version"], is_flag=True, help="Print the version.", callback=show_version,
-            is_eager=True, expose_value=False,
-        ),
-    ]  # fmt: skip
+        shared("store", "A file, or postgresql://host/db.", metavar="PATH"),
+        shared("user", "Whose memory is meant.", metavar="NAME"),
+        shared("project", "In which project.", metavar="NAME"),
+        shared("agent", "Of which agent.", metavar="NAME"),
+        shared("run", "Of which run.", metavar="NAME"),
+        shared("json", "One JSON document on stdout."),
+        shared("debug", "Show tracebacks and log lines."),
+        shared("no-color", "No colours; NO_COLOR does it too."),
+        shared("yes", "Do not ask before a folder is made."),
+        shared("version", "Print the version.", callback=show_version, is_eager=True),
+    ]
 
 
 class Argument(click.Argument):
@@ -659,7 +645,7 @@ class Move(Protocol):
 
 
 @contextmanager
-def bar(at: Screen, what: str) -> Iterator[Move]:
+def bar(at: CommandRun, what: str) -> Iterator[Move]:
     """A bar on stderr while something is done; nothing when stderr is not a terminal."""
     if at.json or not at.err.isatty():
         yield lambda done, total, name="": None
@@ -684,7 +670,7 @@ def bar(at: Screen, what: str) -> Iterator[Move]:
 
 
 @contextmanager
-def steps(at: Screen, what: str) -> Iterator[Callable[[str], None]]:
+def steps(at: CommandRun, what: str) -> Iterator[Callable[[str], None]]:
     """A line on stderr that says what is being done; nothing when stderr is not a terminal."""
     if at.json or not at.err.isatty():
         yield lambda text: None
@@ -695,7 +681,7 @@ def steps(at: Screen, what: str) -> Iterator[Callable[[str], None]]:
         yield lambda text: shown.update(Text(at.pen.cut(one_line(text), at.width - 4)))
 
 
-def console(at: Screen) -> Console:
+def console(at: CommandRun) -> Console:
     """A rich console on stderr, with colours where the screen has them."""
     from rich.console import Console as RichConsole
 

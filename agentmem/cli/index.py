@@ -20,7 +20,6 @@ from agentmem.cli.common import (
     INTERRUPTED,
     NOTHING_FOUND,
     CommandRun,
-    Screen,
     argument,
     bar,
     model_name,
@@ -93,7 +92,7 @@ def index_folder(at: CommandRun, path: str, *, prune: bool) -> FolderReport:
         return report
 
 
-def show_page(at: Screen, found: IndexingResult) -> None:
+def show_page(at: CommandRun, found: IndexingResult) -> None:
     """Print what became of a page, and exit with 1 if it failed."""
     if at.json:
         at.document({**asdict(found), "degradations": list(found.degradations)})
@@ -107,7 +106,7 @@ def show_page(at: Screen, found: IndexingResult) -> None:
         raise click.exceptions.Exit(FAILED)
 
 
-def show_folder(at: Screen, report: FolderReport) -> None:
+def show_folder(at: CommandRun, report: FolderReport) -> None:
     """Print what became of a folder, and exit with 1 if something in it failed."""
     if at.json:
         at.document(folder_to_dict(report))
@@ -214,7 +213,7 @@ def websearch(
         raise click.exceptions.Exit(NOTHING_FOUND)
 
 
-def show(at: Screen, found: EnhancedSearchResult) -> None:
+def show(at: CommandRun, found: EnhancedSearchResult) -> None:
     """Print the answer, where memory and web disagree, and the sources."""
     if at.json:
         at.document(found.to_dict())

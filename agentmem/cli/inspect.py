@@ -18,7 +18,6 @@ from agentmem.base import errors
 from agentmem.base.errors import InvalidInput
 from agentmem.cli.common import (
     CommandRun,
-    Screen,
     argument,
     fits,
     model_name,
@@ -234,7 +233,7 @@ def monitor(at: CommandRun, follow: bool, limit: int) -> None:
             _print_lines(at, watcher, follow=follow)
 
 
-def _print_lines(at: Screen, watcher: Watcher, *, follow: bool) -> None:
+def _print_lines(at: CommandRun, watcher: Watcher, *, follow: bool) -> None:
     while True:
         for event in watcher.poll():
             if at.json:

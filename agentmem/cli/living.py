@@ -12,8 +12,8 @@ from agentmem.base.errors import InvalidInput
 from agentmem.cli.common import (
     LEAST_OF_AN_ID,
     CommandRun,
+    F,
     Group,
-    Screen,
     argument,
     one_line,
     read_pairs,
@@ -28,7 +28,6 @@ from agentmem.inspector.look import undo_command
 if TYPE_CHECKING:
     from agentmem.living.consolidate import ConsolidationReport
     from agentmem.living.learn import Learned
-    from agentmem.living.models import Spend
     from agentmem.living.settle import Contradiction
     from agentmem.memory.manager import MemoryManager
 
@@ -36,32 +35,33 @@ if TYPE_CHECKING:
 MESSAGE_FILES = (".json", ".jsonl")
 
 
-_helper_option = click.option(
-    "--model", metavar="NAME", help="A litellm model that helps; none by default."
+_MODEL_OPTIONS = (
+    click.option("--model", metavar="NAME", help="A litellm model that helps; none by default."),
+    click.option("--max-calls", metavar="N", type=int, help="Ask the model at most so often."),
+    click.option(
+        "--max-tokens", metavar="N", type=int, help="At most so many tokens, in and out together."
+    ),
 )
-_calls_option = click.option(
-    "--max-calls", metavar="N", type=int, help="Ask the model at most so often."
-)
-_tokens_option = click.option(
-    "--max-tokens", metavar="N", type=int, help="At most so many tokens, in and out together."
-)
+
+
+def model_options(command: F) -> F:
+    """Give a command the options of a model that helps; `helped_by` reads them."""
+    for option in reversed(_MODEL_OPTIONS):
+        command = option(command)
+    return command
 
 
 @words_argument()
 @click.option("--file", metavar="PATH", help="Read a file; .json and .jsonl are messages.")
-@_helper_option
-@_calls_option
-@_tokens_option
+@model_options
 @click.option("--dry-run", is_flag=True, help="Say what would be learned; change nothing.")
 def learn(
     at: CommandRun,
     text: str | None,
     *,
     file: str | None,
-    model: str | None,
-    max_calls: int | None,
-    max_tokens: int | None,
     dry_run: bool,
+    **asked: Any,
 ) -> None:
     """Keep the facts, decisions and fixes that a text of the user's states.
 
@@ -78,8 +78,7 @@ def learn(
     if isinstance(data, str) and not data.strip():
         raise InvalidInput("text", data, "is empty", remedy="Say what is to be learned from.")
     with at.memory() as memory:
-        spend = spend_of(model, max_calls, max_tokens)
-        learned = memory.living.learn(data, model=model, spend=spend, dry_run=dry_run, **at.whose)
+        learned = memory.living.learn(data, dry_run=dry_run, **helped_by(**asked), **at.whose)
     lines = learned_lines(learned)
     if learned.journal_id and not learned.dry_run:
         lines.append(f"Take it back with: {undo_command(memory, learned.journal_id, at.whose)}")
@@ -154,18 +153,17 @@ def read_signals(written: tuple[str, ...]) -> list[tuple[str, str]]:
     return read_pairs(written, "--signal", "is no signal", remedy=remedy)
 
 
-def spend_of(model: str | None, calls: int | None, tokens: int | None) -> Spend | None:
-    """The limit that was typed; `None` where nothing was said of it."""
+def helped_by(model: str | None, max_calls: int | None, max_tokens: int | None) -> dict[str, Any]:
+    """The model that helps and what it may spend, as the memory's calls take them."""
     from agentmem.living.models import Spend
 
-    name, value = ("--max-tokens", tokens) if calls is None else ("--max-calls", calls)
-    if value is None:
-        return None
-    if model is None:
-        remedy = "Add --model NAME, or leave it out."
-        raise InvalidInput(name, value, "limits a model, and none was named", remedy=remedy)
-    said = {"calls": calls, "tokens": tokens}
-    return Spend(**{name: most for name, most in said.items() if most is not None})
+    limits = {"calls": max_calls, "tokens": max_tokens}
+    typed = {name: most for name, most in limits.items() if most is not None}
+    if model is None and typed:
+        name, most = next(iter(typed.items()))
+        problem, remedy = "limits a model, and none was named", "Add --model NAME, or leave it out."
+        raise InvalidInput(f"--max-{name}", most, problem, remedy=remedy)
+    return {"model": model, "spend": Spend(**typed) if typed else None}
 
 
 def read_said(path: Path) -> str | list[Any]:
@@ -232,19 +230,16 @@ COUNTED = (
 @click.option("--full", is_flag=True, help="Compare everything, not only what is new.")
 @click.option("--everyone", is_flag=True, help="Of every user, one run each.")
 @click.option("--log", is_flag=True, help="List the runs that were made.")
-@_helper_option
-@_calls_option
-@_tokens_option
+@model_options
 def consolidate(
     at: CommandRun,
     *,
     undo: str | None,
     everyone: bool,
     log: bool,
-    model: str | None,
-    max_calls: int | None,
-    max_tokens: int | None,
-    **how: bool,
+    dry_run: bool,
+    full: bool,
+    **asked: Any,
 ) -> None:
     """Merge duplicates, shorten what is old, forget what nobody needs, find contradictions.
 
@@ -261,8 +256,7 @@ def consolidate(
             _log(at, memory, at.whose)
         else:
             readers = _readers(at, memory, everyone)
-            spend = spend_of(model, max_calls, max_tokens)
-            _run(at, memory, readers, model=model, spend=spend, **how)
+            _run(at, memory, readers, dry_run=dry_run, full=full, **helped_by(**asked))
 
 
 def _readers(at: CommandRun, memory: MemoryManager, everyone: bool) -> list[dict[str, Any]]:
@@ -276,7 +270,9 @@ def _readers(at: CommandRun, memory: MemoryManager, everyone: bool) -> list[dict
     ]
 
 
-def _run(at: Screen, memory: MemoryManager, readers: list[dict[str, Any]], **options: Any) -> None:
+def _run(
+    at: CommandRun, memory: MemoryManager, readers: list[dict[str, Any]], **options: Any
+) -> None:
     reports = [memory.living.consolidate(**options, **whose) for whose in readers]
     lines = []
     for whose, report in zip(readers, reports, strict=True):
@@ -304,7 +300,7 @@ def report_lines(report: ConsolidationReport) -> list[str]:
     return lines
 
 
-def _undo(at: Screen, memory: MemoryManager, given: str, whose: dict[str, Any]) -> None:
+def _undo(at: CommandRun, memory: MemoryManager, given: str, whose: dict[str, Any]) -> None:
     from agentmem.living.consolidate import undone_fields
 
     if len(given.strip()) < LEAST_OF_AN_ID:
@@ -323,7 +319,7 @@ def _undo(at: Screen, memory: MemoryManager, given: str, whose: dict[str, Any]) 
         at.note(f"Changed since and left as they are: {', '.join(undone.left[:10])}")
 
 
-def _log(at: Screen, memory: MemoryManager, whose: dict[str, Any]) -> None:
+def _log(at: CommandRun, memory: MemoryManager, whose: dict[str, Any]) -> None:
     runs = memory.living.journal(**whose)
     document = [
         {"id": run.id, "kind": run.kind, "at": run.created_at, "undone": run.undone_at,
@@ -400,7 +396,7 @@ def resolve(at: CommandRun, id: str, resolution: str, **said: str) -> None:  # n
     at.note(f"Take it back with: {undo_command(memory, done.journal_id, at.whose)}")
 
 
-def contradiction_lines(at: Screen, one: Contradiction) -> list[str]:
+def contradiction_lines(at: CommandRun, one: Contradiction) -> list[str]:
     """A contradiction: what it is about, both sides, and what became of it."""
     about = f"{one.subject}: {one.a_value} / {one.b_value}" if one.subject else one.reason
     head = f"{one.id}  {one.state}  {about}"

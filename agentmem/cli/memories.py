@@ -18,7 +18,6 @@ from agentmem.cli.common import (
     NOTHING_FOUND,
     CommandRun,
     Group,
-    Screen,
     argument,
     did_you_mean,
     one_line,
@@ -507,7 +506,7 @@ def clear(at: CommandRun, yes: bool) -> None:
     at.show({"removed": count}, f"Removed: {count:,}")
 
 
-def preference_lines(at: Screen, found: Sequence[Preference], *, now: datetime) -> list[str]:
+def preference_lines(at: CommandRun, found: Sequence[Preference], *, now: datetime) -> list[str]:
     """One row a preference."""
     listed = [(one.id, one.type, one.memory.created_at, one.text) for one in found]
     kind = Column(name="Type", optional=True)
@@ -528,18 +527,18 @@ def short_id(memory_id: str) -> str:
     return memory_id[-SHORT_ID:]
 
 
-def shown_id(at: Screen, memory_id: str) -> str:
+def shown_id(at: CommandRun, memory_id: str) -> str:
     """An id as it is listed: only a terminal gets a short one."""
     return short_id(memory_id) if at.on_terminal else memory_id
 
 
-def when(at: Screen, moment: datetime, now: datetime) -> str:
+def when(at: CommandRun, moment: datetime, now: datetime) -> str:
     """How long ago a moment was (P13) for people; its date for what reads a pipe."""
     return relative_time(moment, now) if at.on_terminal else moment.date().isoformat()
 
 
 def list_lines(
-    at: Screen,
+    at: CommandRun,
     listed: Sequence[tuple[str, str, datetime, str]],
     *,
     now: datetime,
@@ -557,7 +556,7 @@ def list_lines(
     return table(at.pen, (Column(name="Id"), kind, since, said), rows, width=width)
 
 
-def hit_lines(at: Screen, number: int, hit: Hit, *, now: datetime) -> list[str]:
+def hit_lines(at: CommandRun, number: int, hit: Hit, *, now: datetime) -> list[str]:
     """A found memory: its score and id, its text, and where it is from."""
     memory, pen = hit.memory, at.pen
     moment = when(at, memory.created_at, now)
@@ -576,20 +575,20 @@ def place_of(memory: Memory) -> str:
     return " › ".join(part for part in (title, *memory.heading_path, memory.source_url) if part)
 
 
-def indented(at: Screen, text: str, *, indent: int = 4, most_lines: int | None = None) -> list[str]:
+def indented(at: CommandRun, text: str, *, most_lines: int | None = None) -> list[str]:
     """`text` wrapped and indented on a terminal, on one whole line elsewhere."""
-    space = " " * indent
+    space = " " * 4
     if not at.on_terminal:
         return [space + at.pen.clean(text)]
-    lines = at.pen.wrap(text, at.width - indent)
+    lines = at.pen.wrap(text, at.width - 4)
     if most_lines is not None and len(lines) > most_lines:
         dots = " ..." if at.pen.ascii_only else " …"
-        last = fitting(lines[most_lines - 1], at.width - indent - len(dots))
+        last = fitting(lines[most_lines - 1], at.width - 4 - len(dots))
         lines = [*lines[: most_lines - 1], last.rstrip() + dots]
     return [space + line for line in lines]
 
 
-def text_lines(at: Screen, text: str) -> list[str]:
+def text_lines(at: CommandRun, text: str) -> list[str]:
     """A whole text, line by line, wrapped on a terminal."""
     lines = visible(text).expandtabs(4).split("\n")
     if not at.on_terminal:
@@ -597,7 +596,7 @@ def text_lines(at: Screen, text: str) -> list[str]:
     return [part for line in lines for part in wrap_line(at.pen, line, at.width)]
 
 
-def detail_lines(at: Screen, memory: Memory, *, now: datetime) -> list[str]:
+def detail_lines(at: CommandRun, memory: Memory, *, now: datetime) -> list[str]:
     """Everything about one memory, then its text."""
     created = memory.created_at.isoformat(timespec="seconds")
     if at.on_terminal:
@@ -613,7 +612,7 @@ def detail_lines(at: Screen, memory: Memory, *, now: datetime) -> list[str]:
             ("User", memory.scope.user_id),
             ("Project", memory.scope.project_id),
             ("Agent", memory.scope.agent_id),
-            ("CommandRun", memory.scope.run_id),
+            ("Run", memory.scope.run_id),
             ("Visibility", memory.visibility if memory.visibility != "private" else None),
             ("Title", memory.title),
             ("Source", memory.source_url),
@@ -643,7 +642,7 @@ def _shortened(value: str) -> str:
     return f"{value[:VALUE_CHARACTERS]}… ({len(value):,} characters)"
 
 
-def receipt_lines(at: Screen, receipt: Receipt) -> list[str]:
+def receipt_lines(at: CommandRun, receipt: Receipt) -> list[str]:
     """What an erasure removed."""
     counted = [
         (name, f"{count:,}")

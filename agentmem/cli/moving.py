@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -18,7 +18,6 @@ from agentmem.cli.common import (
     CLOSED_PIPE,
     FAILED,
     CommandRun,
-    Screen,
     argument,
     bar,
     close_quietly,
@@ -57,7 +56,8 @@ def export(at: CommandRun, file: str, *, vectors: bool, yes: bool) -> None:
         if at.json:
             remedy = "Name a file, or leave one out."
             raise InvalidInput("--json", True, f"and {file} both want stdout", remedy=remedy)
-        with at.memory() as memory, temporary() as path:
+        with at.memory() as memory, TemporaryDirectory(prefix="agentmem-") as folder:
+            path = Path(folder) / "memories.jsonl"
             try:
                 memory.upkeep.export_jsonl(path, vectors=vectors, **at.whose)
             except IncompleteExport as error:
@@ -269,17 +269,10 @@ def import_foreign(
     at.show({name: getattr(found, name) for name in found.__slots__}, lines)
 
 
-def embed(at: Screen, memory: MemoryManager) -> None:
+def embed(at: CommandRun, memory: MemoryManager) -> None:
     """Make the vectors that an import left out, with a bar where it can be seen."""
     with bar(at, "embedding") as move:
         memory.upkeep.reembed(progress=move)
-
-
-@contextmanager
-def temporary() -> Iterator[Path]:
-    """A path in a folder only this user can read, gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="agentmem-") as folder:
-        yield Path(folder) / "memories.jsonl"
 
 
 @contextmanager
@@ -290,7 +283,8 @@ def readable(file: str) -> Iterator[Path]:
             raise FileUnreadable(file, "is not there", remedy="Check the path.")
         yield Path(file)
         return
-    with temporary() as path:
+    with TemporaryDirectory(prefix="agentmem-") as folder:  # only this user can read it
+        path = Path(folder) / "memories.jsonl"
         with new_bytes(path) as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
         try:
@@ -301,7 +295,7 @@ def readable(file: str) -> Iterator[Path]:
             raise InvalidInput("stdin", STREAM, error.problem, remedy=error.remedy) from error
 
 
-def copy_to_stdout(at: Screen, path: Path) -> None:
+def copy_to_stdout(at: CommandRun, path: Path) -> None:
     """The bytes of a file of JSON lines on stdout, whatever the encoding is.
 
     On a terminal characters that cannot be seen are escaped: the JSON is the

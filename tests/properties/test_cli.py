@@ -18,7 +18,7 @@ from agentmem.cli.app import command
 from agentmem.cli.chat import Flow
 from agentmem.cli.common import (
     AmbiguousId,
-    Screen,
+    CommandRun,
     one_line,
     resolve_id,
     run_of,
@@ -113,7 +113,7 @@ def test_a_streamed_answer_is_wrapped_and_whole(text: str, cuts: list[int], widt
     """Y4 Streaming. However an answer arrives in pieces, its words come out in order and no line is too wide."""
     text = visible(text)
     out = io.StringIO()
-    at = Screen(out=out, err=io.StringIO(), pen=Pen(), width=width, on_terminal=True)
+    at = CommandRun(out=out, err=io.StringIO(), pen=Pen(), width=width, on_terminal=True)
     flow = Flow(at)
     places = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
     for first, last in pairwise(places):

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.base.time import relative_time, time_between
-from agentmem.cli.common import Screen
+from agentmem.cli.common import CommandRun
 from agentmem.cli.memories import when
 from agentmem.inspector.layout import Pen
 
@@ -25,7 +25,7 @@ ZONES = (
     ZoneInfo("Pacific/Apia"),
 )
 PHRASE = re.compile(r"(?:in )?([\d,]+) (minute|hour|day|week|month|year)s?(?: ago)?\Z")
-TERMINAL = Screen(out=StringIO(), err=StringIO(), pen=Pen(), width=80, on_terminal=True)
+TERMINAL = CommandRun(out=StringIO(), err=StringIO(), pen=Pen(), width=80, on_terminal=True)
 SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 MOST = {"minute": 59, "hour": 23, "day": 6, "week": 4, "month": 11, "year": 9_999}
 """More than so many of a unit are said with the next larger one."""

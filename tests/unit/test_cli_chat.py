@@ -15,7 +15,7 @@ import pytest
 
 import agentmem
 from agentmem.cli.chat import Talk
-from agentmem.cli.common import Screen
+from agentmem.cli.common import CommandRun
 from agentmem.inspector.layout import Pen
 from agentmem.memory.manager import MemoryManager
 from tests.unit.cli_running import Cli, Terminal, start
@@ -34,21 +34,21 @@ def memory() -> Iterator[MemoryManager]:
         yield opened
 
 
-def screen(*, json: bool = False) -> Screen:
-    return Screen(out=io.StringIO(), err=io.StringIO(), pen=Pen(), width=80, json=json)
+def screen(*, json: bool = False) -> CommandRun:
+    return CommandRun(out=io.StringIO(), err=io.StringIO(), pen=Pen(), width=80, json=json)
 
 
-def printed(at: Screen) -> str:
+def printed(at: CommandRun) -> str:
     assert isinstance(at.out, io.StringIO)
     return at.out.getvalue()
 
 
-def complained(at: Screen) -> str:
+def complained(at: CommandRun) -> str:
     assert isinstance(at.err, io.StringIO)
     return at.err.getvalue()
 
 
-def talk_to(memory: MemoryManager, model: Any, at: Screen, runner: asyncio.Runner) -> Talk:
+def talk_to(memory: MemoryManager, model: Any, at: CommandRun, runner: asyncio.Runner) -> Talk:
     return Talk(memory=memory, at=at, runner=runner, model=model, whose={"user_id": "alice"})
 
 
