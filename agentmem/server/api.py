@@ -87,13 +87,6 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """How many memories a call was about."""
-
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnOpened:
     """The messages to send, and what to say `done` with."""
 
@@ -124,13 +117,6 @@ class Assembled:
     tiers: tuple[TierUse, ...]
     sources: tuple[TierFate, ...]
     degradations: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """It is done."""
-
-    ok: bool = True
 
 
 def add(
@@ -240,12 +226,12 @@ def _read_cursor(cursor: str) -> tuple[datetime | None, str, int]:
     return found
 
 
-def delete(asked: RequestScope, *, memory_id: str) -> Counted:
+def delete(asked: RequestScope, *, memory_id: str) -> int:
     """Take a memory out of every read; it is kept until it is erased."""
     count = asked.memory.delete(memory_id, **asked.names)
     if not count:
         raise RecordNotFound(memory_id)
-    return Counted(count=count)
+    return count
 
 
 def list_sources(asked: RequestScope) -> tuple[Source, ...]:
@@ -376,13 +362,8 @@ def stats(asked: RequestScope, *, last: str = "") -> StatsReport:
         asked.memory,
         now=asked.memory.clock.now(),
         last=read_span(last) if last else None,
-        scope=_everybody(asked.scope, asked.grant),
+        scope=asked.grant.reader(asked.scope),
     )
-
-
-def _everybody(scope: Scope, grant: Grant) -> Scope | None:
-    """No scope, which is everybody's, for an admin who names nobody."""
-    return None if grant.admin and scope == Scope() else scope
 
 
 def users(asked: RequestScope) -> list[dict[str, Any]]:
@@ -456,17 +437,17 @@ def end_turn(
     usage: dict[str, Any] | None = None,
     duration_ms: float | None = None,
     error: str = "",
-) -> Done:
+) -> None:
     """Tell a turn its answer: both sides are remembered in the background."""
     turn = asked.turns.take(asked.scope, turn_id)
     if turn is not None:
         turn.done(answer, usage=usage, duration_ms=duration_ms, error=error)
-        return Done()
+        return
     # Another worker opened it: its trace says what was asked.
     trace = asked.memory.runtime.trace
     traced = trace.get(turn_id, scope=asked.scope)
     if traced.outcome is not None:
-        return Done()
+        return
     outcome = Outcome(answer=answer, usage=usage or {}, duration_ms=duration_ms, error=error)
     trace.complete(traced.id, outcome, scope=asked.scope)
     now = asked.memory.clock.now()
@@ -477,7 +458,6 @@ def end_turn(
         scope=asked.scope,
         trace=traced.id,
     )
-    return Done()
 
 
 # ----------------------------------------------------------------------------
@@ -583,8 +563,7 @@ async def export(request: Request) -> Response:
     """What the caller sees, one JSON object a line, as `agentmem import` reads it."""
     door, grant = door_of(request), grant_of(request)
     known = {n: v for n, v in request.query_params.items() if n in Scope.__slots__}
-    scope = grant.narrowed(scope_of(known))
-    reader = _everybody(scope, grant)
+    reader = grant.reader(grant.narrowed(scope_of(known)))
     names = Whose() if reader is None else reader.whose
     with ExitStack() as stack:
         stack.enter_context(door.rates.streaming(grant.id))

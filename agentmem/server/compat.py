@@ -27,16 +27,11 @@ def read_mem0(said: dict[str, Any]) -> dict[str, Any]:
     found = {_ours(name): value for name, value in said.items() if name not in told}
     if isinstance(found.get("filters"), Mapping):
         found["filters"] = _renamed(found["filters"])
-    page = {name: int(found[name]) for name in ("page", "page_size") if _is_number(found.get(name))}
-    return {**{name: v for name, v in found.items() if v is not None}, **page}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _ours(name: str) -> str:
     return "project_id" if name == "app_id" else name
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
 
 
 def _renamed(filters: Any) -> Any:
@@ -122,7 +117,7 @@ def _item(memory: Memory) -> dict[str, Any]:
 
 def _owned(asked: RequestScope, memory_id: str, *, deleted: bool = False) -> tuple[Memory, Whose]:
     """A memory and the names it is seen under; an admin who names nobody means its owner."""
-    if asked.grant.admin and asked.scope == Scope():
+    if asked.grant.reader(asked.scope) is None:
         found = find(asked.memory, memory_id, deleted=deleted)
         return found, found.scope.whose
     return asked.memory.store.get(asked.scope, memory_id, deleted=deleted), asked.scope.whose

@@ -90,9 +90,8 @@ class PageRequest:
         """The scope for contexts: all of them for an admin who names nobody."""
         if not self.grant.admin:
             return self.grant.scope
-        if self.grant.scope == Scope() and not self.text("user"):
-            return None
-        return self.grant.narrowed(Scope(user_id=self.text("user") or None))
+        scope = self.grant.narrowed(Scope(user_id=self.text("user") or None))
+        return self.grant.reader(scope)
 
     @property
     def carried(self) -> dict[str, str]:

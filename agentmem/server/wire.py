@@ -22,6 +22,7 @@ from pydantic.errors import PydanticUserError
 from starlette.requests import Request
 
 from agentmem.agent.reading import ResultPage
+from agentmem.base.config import LoopConfig
 from agentmem.base.errors import InvalidInput, MalformedRequest
 from agentmem.base.types import Hit, Memory, Scope, memory_to_dict
 from agentmem.data import read_json as read_data
@@ -58,11 +59,12 @@ class Operation:
 
 
 Signals = list[Signal | tuple[str, str]]
-_DEFERRED = {
-    one.__name__: one
-    for one in (ConsolidationReport, Contradiction, JournalEntry, Learned, Prefetched, Preference,
-                Resolved, Undone)
-} | {"Resolution": Resolution, "SignalKind": SignalKind, "Signals": Signals}  # fmt: skip
+_DEFERRED: Mapping[str, Any] = {
+    **{one.__name__: one for one in (ConsolidationReport, Contradiction, JournalEntry, Learned,
+                                     LoopConfig, Prefetched, Preference, Resolved, Undone)},
+    "Resolution": Resolution, "SignalKind": SignalKind, "Signals": Signals,
+    **dict.fromkeys(("ConsolidationSettings", "Model", "Spend"), Any),  # no request says them
+}  # fmt: skip
 """Names that the signatures use and their modules import for type checkers alone."""
 
 _PARTS: Mapping[str, Any] = {
@@ -80,24 +82,10 @@ def function_of(operation: Operation) -> Callable[..., Any]:
     return found
 
 
-class _Names(dict[str, Any]):
-    """The names that annotations may use: of their module, and what that defers."""
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        super().__init__(vars(typing))
-        self.update(vars(__builtins__) if inspect.ismodule(__builtins__) else __builtins__)
-        self.update(inspect.unwrap(call).__globals__)
-        self.update(_DEFERRED)
-
-    def __missing__(self, name: str) -> Any:
-        return Any
-
-
 @cache
 def hints_of(operation: Operation) -> dict[str, Any]:
     """The types of an operation's parameters and of what it gives."""
-    call = function_of(operation)
-    return typing.get_type_hints(call, localns=_Names(call))
+    return typing.get_type_hints(function_of(operation), localns=_DEFERRED)
 
 
 @cache
@@ -317,21 +305,16 @@ def _answer_schema(operation: Operation, components: dict[str, Any]) -> dict[str
     if gives in (int, bool, type(None)):
         name, kind = ("count", "integer") if gives is int else ("ok", "boolean")
         return {"type": "object", "required": [name], "properties": {name: {"type": kind}}}
-    if gives is Memories:
-        gives = tuple[Memory, ...]
-    origin = typing.get_origin(gives)
-    if origin in (tuple, list):
-        inner = _value_schema(typing.get_args(gives)[0], components)
-        listed = {"type": "array", "items": inner}
-        return {"type": "object", "required": ["results"], "properties": {"results": listed}}
-    return _value_schema(gives, components)
+    listed = {Memories: Memory, SearchResults: Memory, AddResult: Any}.get(gives)
+    if typing.get_origin(gives) in (tuple, list):
+        listed = typing.get_args(gives)[0]
+    if listed is None:
+        return _value_schema(gives, components)
+    results = {"type": "array", "items": _value_schema(listed, components)}
+    return {"type": "object", "required": ["results"], "properties": {"results": results}}
 
 
 def _value_schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
-    if kind in (SearchResults, AddResult):
-        item = _value_schema(Memory, components) if kind is SearchResults else {"type": "object"}
-        listed = {"type": "array", "items": item}
-        return {"type": "object", "required": ["results"], "properties": {"results": listed}}
     if kind in (Snapshot, Snapshot | None):
         kind = written_type(Snapshot)
     if typing.get_origin(kind) is not None or kind is Any:
