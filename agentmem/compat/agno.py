@@ -8,7 +8,7 @@ or a function of the `RunOutput`), else the run's `user_id`, else its `session_i
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -43,37 +43,25 @@ def remembering(
     made: Any = copy.copy(model)
     keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
 
-    def whose(rest: Mapping[str, Any]) -> dict[str, Any]:
-        run = rest.get("run_response")
-        names = [get(run, "user_id"), get(run, "session_id")]
-        return {"context": run, "names": names, "named": {"model": model.id}}
+    def through(way: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def ask(*, messages: list[Message], **rest: Any) -> Any:
+            run = rest.get("run_response")
+            return way(
+                messages,
+                lambda sent: getattr(model, name)(messages=sent, **rest),
+                view,
+                read=_read_response,
+                context=run,
+                names=[get(run, "user_id"), get(run, "session_id")],
+                named={"model": model.id},
+            )
 
-    def invoke(*, messages: list[Message], **rest: Any) -> Any:
-        def ask(sent: Any) -> Any:
-            return model.invoke(messages=sent, **rest)
+        return ask
 
-        return keeper.call(messages, ask, view, read=_read_response, **whose(rest))
-
-    async def ainvoke(*, messages: list[Message], **rest: Any) -> Any:
-        async def ask(sent: Any) -> Any:
-            return await model.ainvoke(messages=sent, **rest)
-
-        return await keeper.acall(messages, ask, view, read=_read_response, **whose(rest))
-
-    def invoke_stream(*, messages: list[Message], **rest: Any) -> Iterator[Any]:
-        def ask(sent: Any) -> Iterator[Any]:
-            return model.invoke_stream(messages=sent, **rest)
-
-        return keeper.stream(messages, ask, view, read=_read_response, **whose(rest))
-
-    def ainvoke_stream(*, messages: list[Message], **rest: Any) -> AsyncIterator[Any]:
-        def ask(sent: Any) -> AsyncIterator[Any]:
-            return model.ainvoke_stream(messages=sent, **rest)
-
-        return keeper.astream(messages, ask, view, read=_read_response, **whose(rest))
-
-    made.invoke, made.ainvoke = invoke, ainvoke
-    made.invoke_stream, made.ainvoke_stream = invoke_stream, ainvoke_stream
+    made.invoke = through(keeper.call, "invoke")
+    made.ainvoke = through(keeper.acall, "ainvoke")
+    made.invoke_stream = through(keeper.stream, "invoke_stream")
+    made.ainvoke_stream = through(keeper.astream, "ainvoke_stream")
     made.degradations = keeper.degradations
     remembering_model: M = made
     return remembering_model
