@@ -274,36 +274,30 @@ class Located:
 
     def spliced(self, sent: Any) -> str:
         """The body with `sent` for the messages; what was there keeps every character."""
-        before, after = self.text[: self.found.start], self.text[self.found.end :]
-        if isinstance(self.found.value, str):
+        text, found = self.text, self.found
+        if isinstance(found.value, str):
             if isinstance(sent, str):
-                return self.text
+                return text
             pair = [json.dumps(one, ensure_ascii=False) for one in sent[:-1]]
-            mine = f'{{"role": "user", "content": {self.text[self.found.start : self.found.end]}}}'
-            return f"{before}[{', '.join([*pair, mine])}]{after}"
-        spans = {id(one.value): one for one in self.found.value.members}
-        if sum(id(one) in spans for one in sent) == len(self.found.value.members):
-            return self._inserted(sent, spans)
-        parts = [
-            self.text[spans[id(one)].start : spans[id(one)].end]
-            if id(one) in spans
-            else json.dumps(one, ensure_ascii=False)
-            for one in sent
-        ]
-        return f"{before}[{', '.join(parts)}]{after}"
-
-    def _inserted(self, sent: list[Any], spans: Mapping[int, Member]) -> str:
+            mine = f'{{"role": "user", "content": {text[found.start : found.end]}}}'
+            return f"{text[: found.start]}[{', '.join([*pair, mine])}]{text[found.end :]}"
+        ends = [found.start + 1, *(one.end for one in found.value.members)]
+        gaps = [text[end : one.start] for end, one in zip(ends, found.value.members, strict=False)]
+        mine = {
+            id(one.value): (gap, text[one.start : one.end])
+            for gap, one in zip(gaps, found.value.members, strict=True)
+        }
         made: list[str] = []
-        done = 0
+        new: list[str] = []
         for one in sent:
-            span = spans.get(id(one))
-            if span is None:
-                made.append(json.dumps(one, ensure_ascii=False))
+            if id(one) not in mine:
+                new.append(json.dumps(one, ensure_ascii=False))
                 continue
-            if made:
-                return f"{self.text[: span.start]}{', '.join(made)}, {self.text[span.start :]}"
-            done = span.end
-        return f"{self.text[:done]}, {', '.join(made)}{self.text[done:]}" if made else self.text
+            gap, own = mine[id(one)]
+            made += [gap if made else gaps[0], *(f"{pair}, " for pair in new), own]
+            new = []
+        made += [f", {one}" for one in new]
+        return text[: ends[0]] + "".join(made) + text[ends[-1] :]
 
 
 def locate(text: str, name: str) -> Located | None:
