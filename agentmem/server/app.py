@@ -55,8 +55,6 @@ from agentmem.server.tokens import Tokens
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[Any]]
 
-OPEN_PATHS = ("/healthz", "/readyz", *page.OPEN_PATHS)
-
 
 def create_app(
     memory: MemoryManager,
@@ -90,8 +88,10 @@ def create_app(
         limits=limits,
         rates=Rates(limits),
         auth=auth,
+        hosts=frozenset(host.lower() for host in hosts),
+        open_paths=("/healthz", "/readyz", *page.OPEN_PATHS),
+        page_paths=page.PAGE_PATHS,
     )
-
     proxy = Proxy(upstream, TurnKeeper(memory)) if upstream is not None else None
 
     @asynccontextmanager
@@ -110,15 +110,17 @@ def create_app(
             *routes,
             *(proxy.routes() if proxy else ()),
             Route("/mcp", McpRoute(memory)),
-            *_own_routes(),
+            Route("/healthz", _health),
+            Route("/readyz", _ready),
+            Route("/metrics", _metrics),
+            Route("/openapi.json", api.describe),
+            Route("/v1/export", api.export),
+            *page.routes(),
+            *api.routes((*api.OPERATIONS, *compat.OPERATIONS)),
         ],
         lifespan=lifespan,
         exception_handlers={AgentMemError: _say, HTTPException: _say},
-        middleware=[
-            Middleware(
-                Guard, door=door, hosts=hosts, open_paths=OPEN_PATHS, page_paths=page.PAGE_PATHS
-            )
-        ],
+        middleware=[Middleware(Guard, door)],
     )
     app.state.door = door
     return app
@@ -145,18 +147,6 @@ class McpRoute:
 
         server = make_server(self._memory, lambda request: grant_of(request).scope)
         return partial(serve_http, server)
-
-
-def _own_routes() -> list[BaseRoute]:
-    return [
-        Route("/healthz", _health),
-        Route("/readyz", _ready),
-        Route("/metrics", _metrics),
-        Route("/openapi.json", api.describe),
-        Route("/v1/export", api.export),
-        *page.routes(),
-        *api.routes((*api.OPERATIONS, *compat.OPERATIONS)),
-    ]
 
 
 async def _say(request: Request, error: Exception) -> Response:

@@ -14,7 +14,7 @@ import re
 import time
 import traceback
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -253,12 +253,19 @@ class Turns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """What every route needs: the memory, the tokens, the limits and what is counted."""
+    """What every route needs: the memory, the tokens, the limits and what is counted.
+
+    It answers under the names `hosts`; to everybody at `open_paths`, and at `page_paths` to a
+    session's cookie too. A path that ends in "/" stands for all below it.
+    """
 
     memory: AsyncMemoryManager
     tokens: Tokens
     limits: Limits
     rates: Rates
+    hosts: Collection[str] = ()
+    open_paths: Collection[str] = ()
+    page_paths: Collection[str] = ()
     metrics: Metrics = field(default_factory=Metrics)
     turns: Turns = field(default_factory=Turns)
     auth: bool = True
@@ -281,27 +288,12 @@ def grant_of(request: Request) -> Grant:
 
 
 class Guard:
-    """Asks every request for its host, its origin, its size and its token, and says errors.
+    """Asks every request for its host, its origin, its size and its token, and says errors."""
 
-    `open_paths` are answered to everybody, `page_paths` to a session's cookie too.
-    A path that ends in "/" stands for all below it.
-    """
-
-    def __init__(
-        self,
-        app: App,
-        *,
-        door: Door,
-        hosts: Iterable[str],
-        open_paths: Iterable[str],
-        page_paths: Iterable[str],
-    ) -> None:
+    def __init__(self, app: App, door: Door) -> None:
         self._app = app
         self._door = door
         self._limits = door.limits
-        self._hosts = {"localhost", *(host.lower() for host in hosts)}
-        self._open = tuple(open_paths)
-        self._page = tuple(page_paths)
 
     async def __call__(self, scope: Message, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -346,18 +338,18 @@ class Guard:
         self._check(headers)
         path = scope["path"]
         grant = EVERYBODY
-        if self._door.auth and not _under(path, self._open):
+        if self._door.auth and not _under(path, self._door.open_paths):
             session = HTTPConnection(scope).cookies.get(SESSION, "")
-            for_page = session if _under(path, self._page) else ""
+            for_page = session if _under(path, self._door.page_paths) else ""
             grant = await asyncio.to_thread(self._authenticate, headers, for_page)
         scope.setdefault("state", {})["grant"] = grant
-        if not _under(path, self._open):
+        if not _under(path, self._door.open_paths):
             self._door.rates.take(grant.id)
         await self._app(scope, self._reading(headers, receive), send)
 
     def _wants_page(self, scope: Message) -> bool:
         shown = scope["method"] == "GET" and not token_of(Headers(scope=scope))
-        return shown and _under(scope["path"], self._page)
+        return shown and _under(scope["path"], self._door.page_paths)
 
     def _check(self, headers: Headers) -> None:
         size = sum(len(name) + len(value) for name, value in headers.raw)
@@ -380,7 +372,7 @@ class Guard:
             name = name[1:].partition("]")[0]
         elif name.count(":") == 1:
             name = name.partition(":")[0]
-        if name in self._hosts or "*" in self._hosts:
+        if name == "localhost" or name in self._door.hosts or "*" in self._door.hosts:
             return True
         with suppress(ValueError):
             return bool(ipaddress.ip_address(name))
@@ -422,7 +414,7 @@ class Guard:
         return reading
 
 
-def _under(path: str, paths: Iterable[str]) -> bool:
+def _under(path: str, paths: Collection[str]) -> bool:
     return any(
         path.startswith(one) if one.endswith("/") and one != "/" else path == one for one in paths
     )

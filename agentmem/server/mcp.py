@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
@@ -61,12 +61,8 @@ Ids = Annotated[list[str], Field(min_length=1, max_length=MOST_HITS)]
 Limit = Annotated[int, Field(ge=1, le=MOST_HITS)]
 Offset = Annotated[int, Field(ge=0)]
 
-_READING = types.ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
-_WRITING = types.ToolAnnotations(
-    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
+TOOLS = ("search_memories", "get_memories", "add_memory", "update_memory", "read_result")
+_WRITING = ("add_memory", "update_memory")
 
 
 class Tools:
@@ -78,14 +74,9 @@ class Tools:
         self.limit_tokens = limit_tokens
         self.whose = scope.whose
 
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools as a client lists them."""
-        made = (
-            self.search_memories, self.get_memories, self.add_memory, self.update_memory,
-            self.read_result,
-        )  # fmt: skip
-        return tuple(as_tool(one) for one in made)
+    def tool(self, name: str) -> Tool:
+        """One of `TOOLS` as a client lists and calls it."""
+        return as_tool(getattr(self, name))
 
     def search_memories(  # noqa: PLR0917 - clients name every argument
         self,
@@ -292,16 +283,16 @@ def make_server(
     def tools_for(context: Any) -> Tools:
         return Tools(memory, whose(context.request), limit_tokens=limit_tokens)
 
-    listed = _listed(Tools(memory, Scope(), limit_tokens=limit_tokens).tools)
+    nobodys = Tools(memory, Scope(), limit_tokens=limit_tokens)
+    listed = [_listed(nobodys.tool(name)) for name in TOOLS]
 
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed)
 
     async def call_tool(context: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
-        tools = {tool.name: tool for tool in tools_for(context).tools}
-        if asked.name not in tools:
+        if asked.name not in TOOLS:
             raise MCPError(code=types.INVALID_PARAMS, message="There is no such tool.")
-        call = tools[asked.name].call
+        call = tools_for(context).tool(asked.name).call
         text, failed = await asyncio.to_thread(_answer, call, asked.arguments or {})
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=text)], is_error=failed
@@ -346,17 +337,19 @@ def make_server(
     )
 
 
-def _listed(tools: Iterable[Tool]) -> list[types.Tool]:
-    return [
-        types.Tool(
-            name=tool.name,
-            title=tool.name.replace("_", " ").capitalize(),
-            description=tool.description,
-            input_schema=dict(tool.parameters),
-            annotations=_WRITING if tool.name in ("add_memory", "update_memory") else _READING,
-        )
-        for tool in tools
-    ]
+def _listed(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.name.replace("_", " ").capitalize(),
+        description=tool.description,
+        input_schema=dict(tool.parameters),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.name not in _WRITING,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
+        ),
+    )
 
 
 def _answer(call: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[str, bool]:
