@@ -7,7 +7,6 @@ the session's `user_id`. The service keeps each user's sessions under the app's 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from agentmem.agent.adapters.replies import Reply, as_chat, read_usage, view_items
 from agentmem.agent.adapters.turn import OpenTurn, Remembers, TurnMaker
 from agentmem.base.errors import MissingExtra
+from agentmem.memory.facade import AsyncMemoryManager
+from agentmem.memory.manager import MemoryManager
 
 try:
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
     from google.adk.sessions.session import Session
-
-    from agentmem.memory.manager import MemoryManager
 
 
 class MemoryPlugin(Remembers, BasePlugin):
@@ -136,7 +135,7 @@ class MemoryService(BaseMemoryService):
     """
 
     def __init__(self, memory: MemoryManager, *, top_k: int = 10) -> None:
-        self._memory = memory
+        self._memory = AsyncMemoryManager(memory)
         self._top_k = top_k
 
     async def add_session_to_memory(self, session: Session) -> None:
@@ -167,8 +166,7 @@ class MemoryService(BaseMemoryService):
             if not event.partial and (text := _text(event.content))
         ]
         if said:
-            await asyncio.to_thread(
-                self._memory.add,
+            await self._memory.add(
                 said,
                 session=session_id or "",
                 listen=False,  # a profile is the user's, in whichever app
@@ -188,8 +186,7 @@ class MemoryService(BaseMemoryService):
         for entry in memories:
             text = _text(entry.content)
             if text:
-                await asyncio.to_thread(
-                    self._memory.add,
+                await self._memory.add(
                     text,
                     metadata={**(entry.custom_metadata or {}), **(custom_metadata or {})},
                     user_id=user_id,
@@ -199,8 +196,8 @@ class MemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        found = await asyncio.to_thread(
-            self._memory.search, query, top_k=self._top_k, user_id=user_id, agent_id=app_name
+        found = await self._memory.search(
+            query, top_k=self._top_k, user_id=user_id, agent_id=app_name
         )
         return SearchMemoryResponse(
             memories=[
@@ -221,6 +218,4 @@ class MemoryService(BaseMemoryService):
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
         if memory_id is not None:
-            await asyncio.to_thread(
-                self._memory.delete, memory_id, user_id=user_id, agent_id=app_name
-            )
+            await self._memory.delete(memory_id, user_id=user_id, agent_id=app_name)

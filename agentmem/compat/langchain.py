@@ -16,6 +16,7 @@ from agentmem.agent.adapters.turn import Remembers
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
 from agentmem.compat.records import Records, text_of
+from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import read_scope
 from agentmem.text.messages import get
 
@@ -33,8 +34,6 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun
     from langchain_core.embeddings import Embeddings
-
-    from agentmem.memory.manager import MemoryManager
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 

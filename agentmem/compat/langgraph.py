@@ -12,11 +12,12 @@ import operator
 import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
 from agentmem.compat.records import MOST, Records, thawed
+from agentmem.memory.manager import MemoryManager
 
 try:
     from langgraph.store.base import (
@@ -37,9 +38,6 @@ try:
     from langgraph.store.base import validate_op_namespace as check_labels
 except ModuleNotFoundError as error:
     raise MissingExtra("langgraph", extra="langgraph", purpose="A store for LangGraph") from error
-
-if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
 
 _BETWEEN = "\x1f"
 _NEVER_SECONDS = 1_000 * 366 * 86_400.0

@@ -18,6 +18,7 @@ from agentmem.agent.adapters.turn import OpenTurn, Remembers
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
 from agentmem.compat.records import Records, thawed
+from agentmem.memory.manager import MemoryManager
 from agentmem.text.messages import get
 
 try:
@@ -31,8 +32,6 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from agents.items import ModelResponse, TResponseInputItem
-
-    from agentmem.memory.manager import MemoryManager
 
 _open: ContextVar[OpenTurn | None] = ContextVar("agentmem_agents_turn", default=None)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import queue
 import signal
 import socket
 import stat
@@ -19,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -189,9 +189,7 @@ class Hooks:
         self._shown: dict[bytes, None] = {}
         self._secrets: dict[str, None] = {}
         self._lock = threading.Lock()
-        self._later: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="agentmem-hook", daemon=True)
-        self._thread.start()
+        self._later = ThreadPoolExecutor(1, thread_name_prefix="agentmem-hook")
 
     def answer(self, raw: str | bytes, scope: Scope, *, limit_tokens: int = MOST_TOKENS) -> str:
         """What to print for an event; storing goes on afterwards."""
@@ -204,34 +202,25 @@ class Hooks:
                 return render(event, self._begin(scope, limit))
             if event.kind == "prompt":
                 return render(event, self._ask(event, scope, limit))
-            self._later.put(lambda: self._keep(event, scope))
+            self._later.submit(_quietly, self._keep, event, scope)
         except Exception:  # noqa: BLE001 - an agent works on, whatever is wrong with its memory
             _log.warning("A hook failed", exc_info=True)
         return ""
 
     def close(self) -> None:
         """Store what is waiting; turns that were not answered are kept without an answer."""
-        self._later.put(None)
-        self._thread.join()
+        self._later.shutdown()
         for key in list(self._turns):
             self._finish(key, "")
-
-    def _work(self) -> None:
-        while (job := self._later.get()) is not None:
-            try:
-                job()
-            except Exception:  # noqa: BLE001 - the next one is tried all the same
-                _log.warning("What a hook told could not be stored", exc_info=True)
 
     def _begin(self, scope: Scope, limit_tokens: int) -> str:
         """Who the user is and what was learned last."""
         recent = self.memory.get_all(limit=RECENT, kinds=_KNOWN, **scope.whose)
-        candidates = []
-        for at, memory in enumerate(recent):
-            line = clean_line(memory.text, limit_characters=LINE_CHARACTERS)
-            candidates.append(
-                OfferedSource(id=str(at), source=source_of(memory, line), score=float(-at))
-            )
+        lines = [clean_line(one.text, limit_characters=LINE_CHARACTERS) for one in recent]
+        candidates = [
+            OfferedSource(id=str(at), source=source_of(memory, line), score=float(-at))
+            for at, (memory, line) in enumerate(zip(recent, lines, strict=True))
+        ]
         runtime = self.memory.runtime
         while limit_tokens > _FRAME_TOKENS:
             built = build_block(
@@ -258,7 +247,7 @@ class Hooks:
         with self._lock:
             unanswered = self._turns.pop(event.session, None)
         if unanswered is not None:
-            self._later.put(unanswered.done)
+            self._later.submit(_quietly, unanswered.done)
         usual, room = self.memory.settings.loop, max(0, limit_tokens - _FRAME_TOKENS)
         while True:
             budget = replace(
@@ -345,6 +334,13 @@ class Hooks:
             with suppress(MalformedBlock):
                 known |= dict.fromkeys(fingerprints(parse_context(snapshot.message)))
         return known
+
+
+def _quietly(job: Callable[..., object], *told: Any) -> None:
+    try:
+        job(*told)
+    except Exception:  # noqa: BLE001 - the next one is tried all the same
+        _log.warning("What a hook told could not be stored", exc_info=True)
 
 
 # ----------------------------------------------------------------------------
