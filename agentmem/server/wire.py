@@ -10,6 +10,7 @@ import base64
 import inspect
 import json
 import math
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -97,25 +98,14 @@ def request_model(operation: Operation) -> type[BaseModel]:
         hidden = name in ("self", "asked", *operation.skip)
         if hidden or parameter.kind is parameter.VAR_KEYWORD:
             continue
-        default = ... if parameter.default is parameter.empty else _plain_default(parameter.default)
+        default = ... if parameter.default is parameter.empty else parameter.default
         said[name] = (hints[name], default)
     said |= dict.fromkeys(Scope.__slots__, (str | None, None))
-    name = f"{operation.method.title()}{_title(operation.path)}"
+    words = re.sub(r"[{}_/]+", " ", f"{operation.method} {operation.path}")
     extra: Literal["forbid", "ignore"] = "forbid" if operation.adapt is None else "ignore"
     config = ConfigDict(extra=extra, arbitrary_types_allowed=True)
-    made: type[BaseModel] = create_model(name, __config__=config, **said)
+    made: type[BaseModel] = create_model(words.title().replace(" ", ""), __config__=config, **said)
     return made
-
-
-def _plain_default(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _title(path: str) -> str:
-    words = path.replace("{", "").replace("}", "").replace("_", "/").split("/")
-    return "".join(word.title() for word in words)
 
 
 async def read_request(operation: Operation, request: Request) -> dict[str, Any]:
