@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -257,16 +259,16 @@ class Program:
 
     def _changes(self, server: Sequence[str], hook: Sequence[str]) -> Iterator[ProgramChange]:
         edit = self._edit_toml if self.servers.suffix == ".toml" else self._edit_servers
-        yield self._change(self.servers, lambda text: edit(text, server))
+        edits = [(self.servers, edit, server)]
         if self.hooks is not None:
-            yield self._change(self.hooks, lambda text: self._edit_hooks(text, hook))
-
-    def _change(self, path: Path, edit: Callable[[str], str]) -> ProgramChange:
-        before = _read(path)
-        try:
-            return ProgramChange(path=path, before=before, after=edit(before or ""))
-        except (ValueError, RecursionError) as error:
-            raise NotEditable(path, str(error) or "cannot be read") from None
+            edits.append((self.hooks, self._edit_hooks, hook))
+        for path, edit, command in edits:
+            before = _read(path)
+            try:
+                after = edit(before or "", command)
+            except (ValueError, RecursionError) as error:
+                raise NotEditable(path, str(error) or "cannot be read") from None
+            yield ProgramChange(path=path, before=before, after=after)
 
     def _edit_servers(self, text: str, server: Sequence[str]) -> str:
         path = (*self.at, NAME)
@@ -311,13 +313,7 @@ def _is_ours(entry: Any) -> bool:
 
 
 def _shell(command: Sequence[str]) -> str:
-    if os.name == "nt":
-        import subprocess
-
-        return subprocess.list2cmdline(command)
-    import shlex
-
-    return shlex.join(command)
+    return subprocess.list2cmdline(command) if os.name == "nt" else shlex.join(command)
 
 
 def _read(path: Path) -> str | None:
