@@ -258,11 +258,13 @@ class Program:
         return self.hooks is None or _OURS.search(_read(self.hooks) or "") is not None
 
     def _changes(self, server: Sequence[str], hook: Sequence[str]) -> Iterator[ProgramChange]:
-        edit = self._edit_toml if self.servers.suffix == ".toml" else self._edit_servers
-        edits = [(self.servers, edit, server)]
-        if self.hooks is not None:
-            edits.append((self.hooks, self._edit_hooks, hook))
-        for path, edit, command in edits:
+        in_toml = self.servers.suffix == ".toml"
+        for path, edit, command in (
+            (self.servers, self._edit_toml if in_toml else self._edit_servers, server),
+            (self.hooks, self._edit_hooks, hook),
+        ):
+            if path is None:
+                continue
             before = _read(path)
             try:
                 after = edit(before or "", command)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -281,21 +281,21 @@ class Located:
             pair = [json.dumps(one, ensure_ascii=False) for one in sent[:-1]]
             mine = f'{{"role": "user", "content": {text[found.start : found.end]}}}'
             return f"{text[: found.start]}[{', '.join([*pair, mine])}]{text[found.end :]}"
-        ends = [found.start + 1, *(one.end for one in found.value.members)]
-        gaps = [text[end : one.start] for end, one in zip(ends, found.value.members, strict=False)]
-        mine = {
-            id(one.value): (gap, text[one.start : one.end])
-            for gap, one in zip(gaps, found.value.members, strict=True)
-        }
+        members: Sequence[Member] = found.value.members
+        ends = [found.start + 1, *(one.end for one in members)]
         made: list[str] = []
         new: list[str] = []
+        left = 0
         for one in sent:
-            if id(one) not in mine:
+            at = next((n for n in range(left, len(members)) if members[n].value is one), None)
+            if at is None:
                 new.append(json.dumps(one, ensure_ascii=False))
                 continue
-            gap, own = mine[id(one)]
-            made += [gap if made else gaps[0], *(f"{pair}, " for pair in new), own]
-            new = []
+            before = at if made else 0  # the first one has no comma before it
+            gap = text[ends[before] : members[before].start]
+            own = text[members[at].start : members[at].end]
+            made += [gap, *(f"{pair}, " for pair in new), own]
+            new, left = [], at + 1
         made += [f", {one}" for one in new]
         return text[: ends[0]] + "".join(made) + text[ends[-1] :]
 
