@@ -124,7 +124,7 @@ def summarise(pairs: Sequence[Pair], merged: Sequence[bool]) -> dict[str, object
 
 
 def main() -> None:
-    from agentmem.living.plans import compare_readings, read_for_merging
+    from agentmem.living.plans import compare_texts
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--data", type=Path, help="a folder with dev.jsonl")
@@ -133,8 +133,7 @@ def main() -> None:
     pairs = read_pairs(options.data)
     scores = similarities(pairs)
     ours = [
-        compare_readings(read_for_merging(pair.first), read_for_merging(pair.second), score)
-        == "same"
+        compare_texts(pair.first, pair.second, score) == "same"
         for pair, score in zip(pairs, scores, strict=True)
     ]
     plain = [score >= THRESHOLD for score in scores]

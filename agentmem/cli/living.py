@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -301,8 +302,6 @@ def report_lines(report: ConsolidationReport) -> list[str]:
 
 
 def _undo(at: CommandRun, memory: MemoryManager, given: str, whose: dict[str, Any]) -> None:
-    from agentmem.living.consolidate import undone_fields
-
     if len(given.strip()) < LEAST_OF_AN_ID:
         remedy = "See them with `agentmem consolidate --log`."
         raise InvalidInput("--undo", given, "is no id of a run", remedy=remedy)
@@ -314,7 +313,8 @@ def _undo(at: CommandRun, memory: MemoryManager, given: str, whose: dict[str, An
     lines = [f"Undone: {restored} and {relations} are back."]
     if undone.removed:
         lines.append(f"Deleted: {many(undone.removed, 'memory')} that it had added.")
-    at.show(undone_fields(undone), lines)
+    told = dataclasses.asdict(undone)
+    at.show({"journal_id": told.pop("id"), **told}, lines)
     if undone.left:
         at.note(f"Changed since and left as they are: {', '.join(undone.left[:10])}")
 

@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from agentmem.base.errors import AgentMemError, ChangedMeanwhile, InvalidInput
@@ -46,7 +47,7 @@ from agentmem.living.plans import (
     rank_survivor,
 )
 from agentmem.living.usage import co_cited
-from agentmem.stores.journal import JournalEntry, Relation, Revision, Undone
+from agentmem.stores.journal import JournalEntry, Relation, Revision
 from agentmem.stores.values import Link
 from agentmem.tokens.counter import tokenizer_for
 
@@ -114,17 +115,6 @@ def operation_fields(operation: Operation) -> dict[str, Any]:
             value = {n: getattr(value, n) for n in named if n != "last_used_at"}
         fields[name] = dict(value) if isinstance(value, Mapping) else value
     return fields
-
-
-def undone_fields(undone: Undone) -> dict[str, Any]:
-    """What an undo did, as JSON values."""
-    return {
-        "journal_id": undone.id,
-        "restored": undone.restored,
-        "relations": undone.relations,
-        "removed": undone.removed,
-        "left": list(undone.left),
-    }
 
 
 # ----------------------------------------------------------------------------
@@ -486,17 +476,18 @@ def _run(
 ) -> ConsolidationReport:
     store, now = memory.store, memory.clock.now()
     mark = mark_of("consolidated", (scope, settings))
-    seq = store.feed.seq()
-    touched = None if full else _changed_since(memory, mark)
+    seq, seen = store.feed.seq(), store.settings.get(mark)
     rows = _read_rows(memory, scope)
-    changed = None if touched is None else touched & rows.keys()
+    changed: set[Row] | None = None
+    if seen is not None and not full and (changes := store.feed.changes(int(seen))).complete:
+        spans = (range(change.first, change.last + 1) for change in changes.items)
+        changed = rows.keys() & chain.from_iterable(spans)
     links = store.links.all(scope)
+    related = (pair_of(one.first_id, one.second_id) for one in links if one.relation == RELATED)
     contested, settled = judged_pairs(store.contradictions.all(scope))
     state = LivingState(
         memories=tuple(rows.values()),
-        links=frozenset(
-            pair_of(one.first_id, one.second_id) for one in links if one.relation == RELATED
-        ),
+        links=frozenset(related),
         contested=contested,
         settled=settled,
         co_cited=co_cited(links),
@@ -533,7 +524,7 @@ def _run(
     if not dry_run and not plan.empty:
         revision = revision_of(plan, state, revision_id=memory.ids.new(), now=now, mark=mark)
         return replace(report, journal_id=store.journal.apply(scope, revision, at=now).id)
-    if not dry_run and rows and store.settings.get(mark) != str(seq):
+    if not dry_run and rows and seen != str(seq):
         store.settings.set(mark, str(seq))
     return report
 
@@ -564,11 +555,8 @@ def revision_of(
 ) -> Revision:
     """What a store has to write for a plan: the difference between the two states."""
     after = apply_plan(state, plan, now=now)
-    pairs = [
-        (old, new)
-        for old, new in zip(state.memories, after.memories, strict=True)
-        if old is not new and old != new
-    ]
+    both = zip(state.memories, after.memories, strict=True)
+    changed = [(old, new) for old, new in both if old is not new and old != new]
     relations: list[Relation] = []
     for one in plan.operations:
         if isinstance(one, AddLink):
@@ -584,8 +572,8 @@ def revision_of(
     return Revision(
         id=revision_id,
         kind=kind,
-        before=tuple(old for old, _ in pairs),
-        after=tuple(new for _, new in pairs),
+        before=tuple(old for old, _ in changed),
+        after=tuple(new for _, new in changed),
         relations=tuple(relations),
         mark=mark,
         report=plan.counts(),
@@ -595,25 +583,15 @@ def revision_of(
 def bring_back(memory: Parts, scope: Scope, ids: Sequence[str]) -> JournalEntry:
     """Take the marks of forgetting and of cold from memories."""
     before = tuple(memory.store.get(scope, one) for one in ids)
-    after = tuple(
-        replace(one, metadata={k: v for k, v in one.metadata.items() if k not in MARKS})
-        for one in before
-    )
-    told = {"memories": len(before)}
+    unmarked = ({k: v for k, v in one.metadata.items() if k not in MARKS} for one in before)
     revision = Revision(
-        id=memory.ids.new(), kind="bring back", before=before, after=after, report=told
+        id=memory.ids.new(),
+        kind="bring back",
+        before=before,
+        after=tuple(replace(one, metadata=m) for one, m in zip(before, unmarked, strict=True)),
+        report={"memories": len(before)},
     )
     return memory.store.journal.apply(scope, revision, at=memory.clock.now())
-
-
-def _changed_since(memory: Parts, mark: str) -> set[int] | None:
-    seen = memory.store.settings.get(mark)
-    if seen is None:
-        return None
-    changes = memory.store.feed.changes(int(seen))
-    if not changes.complete:
-        return None
-    return {row for change in changes.items for row in range(change.first, change.last + 1)}
 
 
 # ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,7 +22,7 @@ from agentmem.base.errors import ChangedMeanwhile, InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
-from agentmem.base.types import Memory, Origin, Scope, Visibility, content_hash
+from agentmem.base.types import Memory, Scope, content_hash
 from agentmem.data import read_text
 from agentmem.living.consolidate import plan_again
 from agentmem.living.facts import (
@@ -72,15 +72,8 @@ if TYPE_CHECKING:
 # so is taking it back. Planning again over what was applied gives nothing (G5).
 
 
-_Line = tuple[str, str, Scope, Visibility, Origin]
-_Words = tuple[str, str, Scope]
-
-
-class NewMemory(NamedTuple):
-    """A memory that may be added, and the id of the message that said it, if one is kept."""
-
-    memory: Memory
-    source_id: str = ""
+NewMemory = tuple[Memory, str]
+"""A memory that may be added, and the id of the message that said it, if one is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,17 +105,16 @@ def plan_learning(candidates: Sequence[NewMemory], there: Iterable[Memory]) -> L
     """
     read = {one.id: one for one in there}
     state = dict(read)
-    alike: defaultdict[_Line | _Words, list[str]] = defaultdict(list)
+    alike: defaultdict[Hashable, list[str]] = defaultdict(list)
     for one in read.values():
-        alike[_words(one)].append(one.id)
-        if not is_merged(one):
-            alike[_line(one)].append(one.id)
+        if not (key_of(one) and is_merged(one)):
+            alike[_place_of(one)].append(one.id)
     added: dict[str, None] = {}
     superseded: list[str] = []
     links: dict[tuple[str, str], Link] = {}
     known = 0
     for made, source in _last_of_a_moment(candidates):
-        near = alike[_line(made) if key_of(made) else _words(made)]
+        near = alike[_place_of(made)]
         beside = [state[one] for one in near]
         if key_of(made):
             placed, said = insert_fact(beside, made), already_said(beside, made)
@@ -161,22 +153,15 @@ def is_merged(memory: Memory) -> bool:
 
 def _last_of_a_moment(candidates: Sequence[NewMemory]) -> list[NewMemory]:
     """Without values that were corrected in the same breath, which held for no time at all."""
-    last: dict[tuple[str, datetime], str] = {}
-    for one in candidates:
-        key = key_of(one.memory)
-        if key:
-            last[key, start_of(one.memory)] = one.memory.id
+    last = {(key, start_of(one)): one.id for one, _ in candidates if (key := key_of(one))}
     standing = set(last.values())
-    return [one for one in candidates if not key_of(one.memory) or one.memory.id in standing]
+    return [(one, source) for one, source in candidates if not key_of(one) or one.id in standing]
 
 
-def _line(memory: Memory) -> _Line:
-    """What the facts of one timeline have in common: the key, and whose they are."""
-    owner = (memory.scope, memory.visibility, memory.origin)
-    return (memory.kind, key_of(memory), *owner)
-
-
-def _words(memory: Memory) -> _Words:
+def _place_of(memory: Memory) -> Hashable:
+    """What the facts of one timeline have in common, and other records that say the same."""
+    if key := key_of(memory):
+        return memory.kind, key, memory.scope, memory.visibility, memory.origin
     return memory.kind, memory.content_hash, memory.scope
 
 
@@ -479,22 +464,18 @@ def _denied(said: str, place: Span) -> bool:
 
 
 def _clause(said: str, place: Span) -> Span:
-    """From where to where the clause or clauses around `place` go."""
-    met = [one for one in _clauses(said) if one[0] < place[1] and place[0] < one[1]]
-    if not met:
-        return 0, len(said)
-    return min(met[0][0], place[0]), max(met[-1][1], place[1])
-
-
-def _clauses(said: str) -> Iterator[Span]:
-    """Sentences, their clauses, and what comes after "because" each for itself."""
-    for first, last in statements(said):
-        for begin, stop in clauses_of(said[first:last]):
-            at = first + begin
-            for cut in P.because_within.finditer(said, first + begin, first + stop):
-                yield at, cut.start()
-                at = cut.end()
-            yield at, first + stop
+    """From where to where the clause or clauses around `place` go; "because" begins one."""
+    first, last = place
+    met = False
+    for begin, end in statements(said):
+        for start, stop in clauses_of(said[begin:end]):
+            cuts = list(P.because_within.finditer(said, begin + start, begin + stop))
+            starts = [begin + start, *(cut.end() for cut in cuts)]
+            stops = [*(cut.start() for cut in cuts), begin + stop]
+            for one, other in zip(starts, stops, strict=True):
+                if one < place[1] and place[0] < other:
+                    first, last, met = min(first, one), max(last, other), True
+    return (first, last) if met else (0, len(said))
 
 
 def _same_fact(one: Fact, other: Fact) -> bool:
@@ -613,7 +594,9 @@ class Learner:
         """What each text states, by rules and a model, and what is to be said of that."""
         texts = [one.text for one in said]
         found: Sequence[Extracted] = [extract(text) for text in texts]
-        report, notes = Learned(), _unread(texts)
+        report, notes = Learned(), tuple[str, ...]()
+        if beyond := sum(max(0, len(text) - MAX_CHARACTERS) for text in texts):
+            notes = (f"{beyond:,} characters at the end of long texts were not read",)
         if model is not None:
             from agentmem.tokens.counter import tokenizer_for
 
@@ -635,14 +618,26 @@ class Learner:
     def _once(
         self, scope: Scope, stated: Sequence[tuple[Said, Record]], report: Learned
     ) -> Learned:
-        store = self._memory.store
+        memory, store = self._memory, self._memory.store
         plan = self._plan(scope, stated)
         learned = replace(report, added=plan.added, superseded=plan.superseded, known=plan.known)
         if report.dry_run:
             return learned
         if report.heard or plan.added:
-            with span("create_memory", store_id=self._memory.telemetry_id) as told:
-                journal_id = self._apply(scope, plan, report.heard)
+            counts = {
+                "added": len(plan.added), "superseded": len(plan.superseded), "known": plan.known,
+            }  # fmt: skip
+            with span("create_memory", store_id=memory.telemetry_id) as told:
+                revision = Revision(
+                    id=memory.ids.new(),
+                    kind=LEARN,
+                    before=plan.before,
+                    after=plan.after,
+                    added=tuple(prepare_all(plan.added, memory.embedding.embed(plan.added))),
+                    relations=tuple(Relation(family="link", link=link) for link in plan.links),
+                    report={**counts, **({HEARD: list(report.heard)} if report.heard else {})},
+                )
+                journal_id = store.journal.apply(scope, revision, at=memory.clock.now()).id
                 told.found(len(plan.added))
             added = store.get_many(scope, [one.id for one in plan.added])
             learned = replace(learned, added=added, journal_id=journal_id)
@@ -655,16 +650,13 @@ class Learner:
         sources = list({said.source_id for said, _ in stated if said.source_id})
         kept = {one.id for one in self._memory.store.get_many(scope, sources)}
         maker = self._maker(scope)
-        candidates = [
-            NewMemory(_made(maker, record, said), said.source_id if said.source_id in kept else "")
-            for said, record in stated
-        ]
-        made = [one.memory for one in candidates]
+        made = [_made(maker, record, said) for said, record in stated]
         plain = [one for one in made if not key_of(one)]
         there = self._facts(scope, {key_of(one) for one in made} - {""})
-        hashes, kinds = {one.content_hash for one in plain}, {one.kind for one in plain}
-        there += self._scan(scope, "content_hash", hashes, kinds)
-        return plan_learning(candidates, there)
+        same = Selection(reader=scope, kinds=tuple({one.kind for one in plain}), superseded=True)
+        there += self._scan(same, "content_hash", {one.content_hash for one in plain})
+        said_by = [said.source_id if said.source_id in kept else "" for said, _ in stated]
+        return plan_learning(list(zip(made, said_by, strict=True)), there)
 
     def _maker(self, scope: Scope) -> Maker:
         now, ids = self._memory.clock.now(), self._memory.ids
@@ -672,43 +664,14 @@ class Learner:
 
     def _facts(self, scope: Scope, keys: Collection[str]) -> list[Memory]:
         """What is kept of these keys, forgotten or not."""
-        found = self._scan(scope, "title", keys, {"fact"}, forgotten=True)
+        told = Selection(reader=scope, kinds=("fact",), superseded=True, forgotten=True)
+        found = self._scan(told, "title", keys)
         return [one for one in found if key_of(one) in keys]
 
-    def _scan(
-        self,
-        scope: Scope,
-        field: str,
-        values: Collection[str],
-        kinds: Collection[str],
-        *,
-        forgotten: bool = False,
-    ) -> Sequence[Memory]:
-        if not values:
-            return ()
+    def _scan(self, selection: Selection, field: str, values: Collection[str]) -> list[Memory]:
+        """What is selected and has one of these values in a field."""
         where = Compare(field=field, operator="in", value=tuple(sorted(values)))
-        selection = Selection(
-            reader=scope, kinds=tuple(kinds), where=where, superseded=True, forgotten=forgotten
-        )
-        return list(self._memory.store.scan(selection))
-
-    def _apply(self, scope: Scope, plan: LearningPlan, heard: Sequence[str]) -> str:
-        memory = self._memory
-        revision = Revision(
-            id=memory.ids.new(),
-            kind=LEARN,
-            before=plan.before,
-            after=plan.after,
-            added=tuple(prepare_all(plan.added, memory.embedding.embed(plan.added))),
-            relations=tuple(Relation(family="link", link=link) for link in plan.links),
-            report={
-                "added": len(plan.added),
-                "superseded": len(plan.superseded),
-                "known": plan.known,
-                **({HEARD: list(heard)} if heard else {}),
-            },
-        )
-        return memory.store.journal.apply(scope, revision, at=memory.clock.now()).id
+        return list(self._memory.store.scan(replace(selection, where=where))) if values else []
 
     def history(
         self, scope: Scope, key: str, *, as_of: datetime | None = None
@@ -725,11 +688,14 @@ class Learner:
 
     def read(self, scope: Scope, data: object) -> tuple[Said, ...]:
         """The user's own texts in a text, a message or several; our own blocks are left out."""
-        now = self._memory.clock.now()
         if isinstance(data, str):
+            now = self._memory.clock.now()
             require_text(data, "text")
             return (Said(text=strip(data), at=now, source_id=self._source(scope, data)),)
-        messages: Iterable[Any] = [data] if isinstance(data, Mapping) else _listed(data)
+        messages = [data] if isinstance(data, Mapping) else data
+        if not isinstance(messages, Sequence) or isinstance(messages, bytes):
+            problem, remedy = "is nothing to learn from", "Pass a str or messages."
+            raise InvalidInput("data", data, problem, remedy=remedy)
         own = [m for m in messages if isinstance(m, Mapping) and m.get("role") == "user"]
         return tuple(
             Said(text=one.text, at=one.created_at, source_id=self._source(scope, one.text))
@@ -774,17 +740,6 @@ def records_of(found: Extracted) -> tuple[list[Record], int]:
     stated += [(one, one.narrative) for one in found.episodes]
     kept = [one for one, quote in stated if not holds_secret(quote)]
     return kept, len(stated) - len(kept)
-
-
-def _unread(texts: Sequence[str]) -> tuple[str, ...]:
-    beyond = sum(max(0, len(text) - MAX_CHARACTERS) for text in texts)
-    return (f"{beyond:,} characters at the end of long texts were not read",) if beyond else ()
-
-
-def _listed(data: object) -> Iterable[Any]:
-    if isinstance(data, Sequence) and not isinstance(data, str | bytes):
-        return data
-    raise InvalidInput("data", data, "is nothing to learn from", remedy="Pass a str or messages.")
 
 
 # ----------------------------------------------------------------------------
@@ -865,13 +820,21 @@ def find_more(
     accepted: list[list[Statement]] = [[] for _ in turns]
     rejected = read = 0
     for piece in pieces:
-        checked = _ask_about(piece, turns, asker)
-        read += checked is not None
-        for one in checked or ():
-            if isinstance(one, str):
+        told = {"turns": [{"turn": number, "text": text} for number, text in piece]}
+        reply = asker.ask(read_text("learn_prompt.txt"), told, RECORDS_FORMAT)
+        proposals = read_proposals(reply)
+        if proposals is not None:
+            read += 1
+        elif reply:
+            asker.say("a reply of the model could not be read")
+        shown = {number for number, _ in piece}
+        there = [turn if at in shown else _NOTHING for at, turn in enumerate(turns, 1)]
+        for proposal in proposals or ():
+            found = ground(proposal, there)
+            if isinstance(found, str):
                 rejected += 1
             else:
-                accepted[one.turn].append(one.found)
+                accepted[found.turn].append(found.found)
         if asker.spent or asker.failures >= GIVEN_UP_AFTER:
             break
     if read < len(pieces):
@@ -879,20 +842,6 @@ def find_more(
     if rejected:
         asker.say(f"{rejected} proposals of the model were refused: the text does not say them")
     return tuple(map(merge_found, rules, accepted)), rejected
-
-
-def _ask_about(
-    piece: Piece, turns: Sequence[GroundTurn], asker: Asker
-) -> list[Grounded | str] | None:
-    """What a model proposes for one piece, or why not; None when it was not read."""
-    told = {"turns": [{"turn": number, "text": text} for number, text in piece]}
-    reply = asker.ask(read_text("learn_prompt.txt"), told, RECORDS_FORMAT)
-    proposals = read_proposals(reply)
-    if reply and proposals is None:
-        asker.say("a reply of the model could not be read")
-    shown = {number for number, _ in piece}
-    there = [turn if at in shown else _NOTHING for at, turn in enumerate(turns, 1)]
-    return None if proposals is None else [ground(one, there) for one in proposals]
 
 
 _NOTHING = GroundTurn("")

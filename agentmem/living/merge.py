@@ -8,6 +8,7 @@ facts that disagree become contradictions, for somebody to resolve.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -236,34 +237,23 @@ class StoreMerger:
 
     def _relate(self) -> tuple[int, int]:
         """Copy links and contradictions, each reader's in one step; gives how many of each."""
-        counts: dict[str, int] = {"link": 0, "contradiction": 0}
+        counts: Counter[str] = Counter()
         wanted = {one.id for one in self._theirs.values()}
         for scope in dict.fromkeys(one.scope for one in self._theirs.values()):
-            new = [
-                Relation(family=family, link=self._linked(link))
-                for family, known in _FAMILIES
-                for link in known(self._other).all(scope)
-                if {link.first_id, link.second_id} <= wanted
-            ]
-            for relation in new:
-                counts[relation.family] += not self._is_linked(self._owner(scope), relation)
+            owner, now = self._owner(scope), self._memory.clock.now()
+            new: list[Relation] = []
+            for family, known in _FAMILIES:
+                there = set(map(_ends, known(self._store).all(owner)))
+                for link in known(self._other).all(scope):
+                    if {link.first_id, link.second_id} <= wanted:
+                        first, second = self._called(link.first_id), self._called(link.second_id)
+                        copy = replace(link, first_id=first, second_id=second)
+                        new.append(Relation(family=family, link=copy))
+                        counts[family] += _ends(copy) not in there
             if new:
                 revision = Revision(id=self._memory.ids.new(), kind=MERGE, relations=tuple(new))
-                now = self._memory.clock.now()
-                self._store.journal.apply(self._owner(scope), revision, at=now)
+                self._store.journal.apply(owner, revision, at=now)
         return counts["link"], counts["contradiction"]
-
-    def _is_linked(self, scope: Scope, relation: Relation) -> bool:
-        known, new = dict(_FAMILIES)[relation.family](self._store), relation.link
-        return any(
-            (link.first_id, link.second_id, link.relation)
-            == (new.first_id, new.second_id, new.relation)
-            for link in known.of(scope, new.first_id)
-        )
-
-    def _linked(self, link: Link) -> Link:
-        first, second = self._called(link.first_id), self._called(link.second_id)
-        return replace(link, first_id=first, second_id=second)
 
     def _judge(self, new: Sequence[Memory]) -> int:
         """Look for contradictions of what is new; of very much, consolidation looks at the rest."""
@@ -294,6 +284,10 @@ def _content(one: Memory) -> tuple[Any, ...]:
     """What makes two memories of one owner the same."""
     said = what_is_same(one, "message" if one.kind == "message" else "text")
     return one.visibility, one.scope, one.source_url, one.position, one.text, said
+
+
+def _ends(link: Link) -> tuple[str, str, str]:
+    return link.first_id, link.second_id, link.relation
 
 
 def _page(source: Source) -> _Page:

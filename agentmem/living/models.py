@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -50,48 +52,44 @@ class Asker:
         instruction of ours. A model that refuses the `form` (a
         `response_format`) is asked once more without, and from then on without.
         """
+        from agentmem.base.threads import run_anywhere
+
         messages = [
             {"role": "system", "content": system},
             {"role": "user", "content": json.dumps(data, ensure_ascii=False)},
         ]
+
+        async def answer(asked: Mapping[str, Any] | None) -> str:
+            call = self._model(messages, response_format=asked)
+            return (await asyncio.wait_for(call, timeout=self._spend.timeout_seconds)).text
+
         while True:
             asked = form if self._structured else None
+            cost = sum(self._count(message["content"]) for message in messages)
+            cost += self._count(json.dumps(asked)) if asked is not None else 0
+            if self.calls >= self._spend.calls or self.tokens + cost > self._spend.tokens:
+                self.spent = True
+                self.say("the spend limit of the model was reached; rules did the rest")
+                return ""
+            self.calls += 1
+            self.tokens += cost
             try:
-                return self._answer(messages, asked)
+                text = run_anywhere(partial(answer, asked))
             except Exception as error:  # noqa: BLE001 - the rules' own work stands without a model
                 if asked is None or not refuses_parameter(error, "response_format"):
                     self.failures += 1
                     self.say(f"the model failed: {type(error).__name__}: {error}")
                     return ""
-            self._structured = False
+                self._structured = False
+                continue
+            self.failures = 0
+            self.tokens += self._count(text)
+            return text
 
     def say(self, note: str) -> None:
         """Keep a note for the report, once."""
         if note not in self.notes:
             self.notes.append(note)
-
-    def _answer(self, messages: Sequence[Mapping[str, Any]], form: Mapping[str, Any] | None) -> str:
-        from agentmem.base.threads import run_anywhere
-
-        cost = sum(self._count(message["content"]) for message in messages)
-        cost += self._count(json.dumps(form)) if form is not None else 0
-        if self.calls >= self._spend.calls or self.tokens + cost > self._spend.tokens:
-            self.spent = True
-            self.say("the spend limit of the model was reached; rules did the rest")
-            return ""
-        self.calls += 1
-        self.tokens += cost
-
-        async def ask() -> str:
-            reply = await asyncio.wait_for(
-                self._model(messages, response_format=form), timeout=self._spend.timeout_seconds
-            )
-            return reply.text
-
-        text = run_anywhere(ask)
-        self.failures = 0
-        self.tokens += self._count(text)
-        return text
 
 
 # ----------------------------------------------------------------------------
@@ -130,27 +128,19 @@ def find_json(reply: str, wanted: Callable[[Any], bool]) -> Any:
 
     Of a value that was cut off, what was complete by then.
     """
-    text = reply[:LONGEST_REPLY]
-    starts = [m.start() for m in islice(re.finditer(r"[{[]", text), _STARTS_TRIED)]
-    for read, tried in ((_whole, starts), (_cut_off, starts[:_MENDED])):
-        for start in tried:
-            value = read(text, start)
-            if value is not None and wanted(value):
-                return value
-    return None
-
-
-def _whole(text: str, start: int) -> Any:
-    try:
-        return json.JSONDecoder().raw_decode(text, start)[0]
-    except (ValueError, RecursionError):
-        return None
-
-
-def _cut_off(text: str, start: int) -> Any:
     from pydantic_core import from_json
 
-    try:
-        return from_json(text[start:], allow_partial=True)
-    except ValueError:
-        return None
+    text = reply[:LONGEST_REPLY]
+    starts = [m.start() for m in islice(re.finditer(r"[{[]", text), _STARTS_TRIED)]
+    whole = json.JSONDecoder().raw_decode
+
+    def cut_off(text: str, start: int) -> tuple[Any]:
+        return (from_json(text[start:], allow_partial=True),)
+
+    for read, tried in ((whole, starts), (cut_off, starts[:_MENDED])):
+        for start in tried:
+            with suppress(ValueError, RecursionError):  # no JSON there
+                value = read(text, start)[0]
+                if value is not None and wanted(value):
+                    return value
+    return None

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -288,15 +288,15 @@ def apply_plan(state: LivingState, plan: ConsolidationPlan, *, now: datetime) ->
     rows = {memory.id: memory for memory in state.memories}
     for operation in plan.operations:
         _apply(operation, rows, now)
-    links, contested = set(state.links), set(state.contested)
+    new: dict[type, set[Pair]] = {AddLink: set(), OpenContradiction: set()}
     for one in plan.operations:
         if isinstance(one, AddLink | OpenContradiction):
-            (links if isinstance(one, AddLink) else contested).add(pair_of(one.first, one.second))
+            new[type(one)].add(pair_of(one.first, one.second))
     return replace(
         state,
         memories=tuple(rows[memory.id] for memory in state.memories),
-        links=frozenset(links),
-        contested=frozenset(contested),
+        links=state.links | new[AddLink],
+        contested=state.contested | new[OpenContradiction],
     )
 
 
@@ -419,44 +419,38 @@ _WORD = compile_late(r"[a-z]+(?:'[a-z]+)?")
 _SPECIFYING = frozenset(stem_word(word) for word in WORDS.specifiers)
 
 
-class MergeReading(NamedTuple):
-    """A text read once for comparing it with many."""
-
-    text: str
-    essentials: Essentials
-    reading: StatementReading
-
-
-def read_for_merging(text: str) -> MergeReading:
-    """`text` as `same_readings` needs it."""
-    return MergeReading(text, read_essentials(text), read_statement(text))
-
-
-def compare_readings(
-    first: MergeReading, second: MergeReading, similarity: float, *, least: float = MERGE_SIMILARITY
+def compare_texts(
+    first: str,
+    second: str,
+    similarity: float,
+    *,
+    least: float = MERGE_SIMILARITY,
+    read: Callable[[str], StatementReading] = read_statement,
+    essentials: Callable[[str], Essentials] = read_essentials,
 ) -> MergeReason:
-    """ "same" if two texts, this similar, say the same, or what speaks against it (L4)."""
+    """ "same" if two texts, this similar, say the same, or what speaks against it (L4).
+
+    `read` and `essentials` may know what they read before.
+    """
     if require_number(similarity, "similarity") < least:
         return "similarity"
-    if first.text == second.text:
+    if first == second:
         return "same"
-    one, other = first.essentials, second.essentials
+    one, other = essentials(first), essentials(second)
     if one.numbers != other.numbers:
         return "number"
     if one.negations != other.negations:
         return "negation"
     if set(one.code) != set(other.code):
         return "code"
-    if not (_names_in(one, other) and _names_in(other, one)):
-        return "name"
-    said, answer = Statement(text=first.text), Statement(text=second.text)
-    read = {first.text: first.reading, second.text: second.reading}.__getitem__
-    verdict = judge(said, answer, read=read)
-    if verdict.conflicting:
+    for names, text in ((one.names, other), (other.names, one)):
+        if not all(has_word(text, name) for name in names):
+            return "name"
+    if judge(Statement(text=first), Statement(text=second), read=read).conflicting:
         return "conflict"
-    if _small_words_swapped(first.text, second.text):
+    if _small_words_swapped(first, second):
         return "words"
-    return _compare_clauses(first.reading.clauses, second.reading.clauses)
+    return _compare_clauses(read(first).clauses, read(second).clauses)
 
 
 def choose_survivor(first: Memory, second: Memory) -> tuple[Memory, Memory]:
@@ -485,12 +479,12 @@ def merge_metadata(survivor: Memory, loser: Memory) -> Mapping[str, Any]:
 
 def merge_usage(survivor: Usage, loser: Usage) -> Usage:
     """What was counted for either, added up."""
-    used = [at for at in (survivor.last_used_at, loser.last_used_at) if at is not None]
+    used = filter(None, (survivor.last_used_at, loser.last_used_at))
     return Usage(
         retrieved=survivor.retrieved + loser.retrieved,
         cited=survivor.cited + loser.cited,
         ignored=survivor.ignored + loser.ignored,
-        last_used_at=max(used) if used else None,
+        last_used_at=max(used, default=None),
     )
 
 
@@ -504,11 +498,6 @@ def rank_survivor(memory: Memory) -> tuple[bool, int, int, float, float, str]:
         -memory.importance,
         memory.id,
     )
-
-
-def _names_in(one: Essentials, other: Essentials) -> bool:
-    """Whether every name of one text is a word of the other."""
-    return all(has_word(other, name) for name in one.names)
 
 
 def _small_words_swapped(first: str, second: str) -> bool:
@@ -609,7 +598,6 @@ class Planner:
         rows = self.rows  # not the planner itself: it would be freed by the collector only
         self._stated = cache(lambda id_: stated_text(rows[id_]))
         self._read, self._essentials = cache(read_statement), cache(read_essentials)
-        self._for_merging = cache(read_for_merging)
 
     def _do(self, operation: Operation) -> None:
         self.operations.append(operation)
@@ -629,15 +617,17 @@ class Planner:
         best: dict[Pair, float] = {}
         for found in similar:
             pair = pair_of(found.first, found.second)
-            alike = found.similarity >= least and found.first != found.second
-            if alike and self._looked_at(pair):
+            if found.similarity >= least and pair[0] != pair[1] and self._looked_at(pair):
                 best[pair] = max(best.get(pair, -1.0), found.similarity)
         for (first, second), similarity in sorted(best.items(), key=lambda p: (-p[1], p[0])):
             one, other = self.rows.get(first), self.rows.get(second)
             if one is None or other is None or not self._may_merge(one, other):
                 continue
-            read, read_too = self._for_merging(one.text), self._for_merging(other.text)
-            if compare_readings(read, read_too, similarity, least=least) != "same":
+            alike = compare_texts(
+                one.text, other.text, similarity, least=least, read=self._read,
+                essentials=self._essentials,
+            )  # fmt: skip
+            if alike != "same":
                 continue
             stays, goes = choose_survivor(one, other)
             metadata, usage = merge_metadata(stays, goes), merge_usage(stays.usage, goes.usage)
@@ -737,9 +727,8 @@ class Planner:
             return None
         if memory.kind in settings.unforgettable_kinds or memory.usage.cited > 0:
             return None
-        touched = [memory.created_at, memory.valid_from, memory.valid_to, memory.usage.last_used_at]
-        latest = max(at for at in touched if at is not None)
-        if self.now - latest < settings.forget_after:
+        touched = (memory.created_at, memory.valid_from, memory.valid_to, memory.usage.last_used_at)
+        if self.now - max(filter(None, touched)) < settings.forget_after:
             return None
         if memory.superseded_by is not None:
             return "superseded"

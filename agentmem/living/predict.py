@@ -11,7 +11,6 @@ import base64
 import hashlib
 import hmac
 import json
-import math
 import re
 import threading
 import zlib
@@ -21,7 +20,13 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
-from agentmem.base.checks import require_choice, require_count, require_items, require_text
+from agentmem.base.checks import (
+    require_choice,
+    require_count,
+    require_items,
+    require_number,
+    require_text,
+)
 from agentmem.base.errors import InvalidInput
 from agentmem.base.filters import Selection
 from agentmem.base.guards import TtlCache
@@ -195,20 +200,13 @@ class Predictor:
                     for name, known in rows.items()
                 ]
             for name, times, known in rows:
-                counts = {str(m): _finite(w) for m, w in known.items()}
-                made._seen[str(name)] = (_finite(times), counts)
+                counts = {str(m): require_number(w, "count", low=0) for m, w in known.items()}
+                made._seen[str(name)] = (require_number(times, "times", low=0), counts)
         except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
             raise InvalidInput(
                 "data", str(error), "is no predictor", remedy="Start a new one; it learns again."
             ) from error
         return made
-
-
-def _finite(value: Any) -> float:
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"{value!r} is no count")
-    return number
 
 
 def plain_path(path: str) -> str:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import reduce
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentmem.base.errors import InvalidInput, RecordNotFound
@@ -188,10 +189,8 @@ def _align(run: Run, tools: Sequence[str]) -> list[Call]:
 def _placeholder(name: str, taken: Iterable[str]) -> str:
     known = set(taken)
     plain = "".join(c if c.isalnum() else "_" for c in name).strip("_").lower() or "value"
-    number = 1
-    while (wanted := f"<{plain}>" if number == 1 else f"<{plain}_{number}>") in known:
-        number += 1
-    return wanted
+    wanted = chain([f"<{plain}>"], (f"<{plain}_{number}>" for number in count(2)))
+    return next(one for one in wanted if one not in known)
 
 
 def _short(value: Any) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.config import EXTRACTIVE
-from agentmem.base.errors import InvalidInput, MalformedBlock
+from agentmem.base.errors import MalformedBlock
 from agentmem.base.lazy import compile_late
 from agentmem.base.threads import awaited
 from agentmem.data import read_json, read_lists
@@ -146,13 +146,6 @@ class ExtractSource:
     said: bool = False
     told: bool = False
 
-    def __post_init__(self) -> None:
-        require_count(self.index, "index", least=1)
-        require_text(self.text, "text")
-        require_text(self.title, "title")
-        if self.date is not None and not isinstance(self.date, date | datetime):
-            raise InvalidInput("date", self.date, "is not a date", remedy="Pass a date or None.")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedSentence:
@@ -195,11 +188,6 @@ def extract_answer(
     """
     require_text(question, "question")
     require_count(most_sentences, "most_sentences", least=1)
-    for source in sources:
-        if not isinstance(source, ExtractSource):
-            raise InvalidInput(
-                "sources", source, "is not an ExtractSource", remedy="Wrap it in ExtractSource(…)."
-            )
     units = list(_units(sources))
     asked = dict(analyse_query(question[:MAX_QUESTION_CHARACTERS]))
     if not units or not asked:
@@ -220,12 +208,8 @@ def extract_answer(
         )
         for unit in chosen
     )
-    return ExtractedAnswer(text=write_answer(found), sentences=found, found=True)
-
-
-def write_answer(found: Sequence[ExtractedSentence]) -> str:
-    """The sentences as one text, the number of its source behind each."""
-    return " ".join(f"{show_quote(part.quote)} [{part.index}]" for part in found)
+    text = " ".join(f"{show_quote(part.quote)} [{part.index}]" for part in found)
+    return ExtractedAnswer(text=text, sentences=found, found=True)
 
 
 @dataclass(slots=True)
@@ -289,12 +273,9 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     while start < end:
         cut = end
         if end - start > LONGEST_SENTENCE:
-            limit = start + LONGEST_SENTENCE
-            cut = max(text.rfind("\n", start + 1, limit), start)
-            if cut - start < LONGEST_SENTENCE // 3:
-                cut = max(text.rfind(" ", start + 1, limit), start)
-            if cut - start < LONGEST_SENTENCE // 3:
-                cut = limit
+            least, limit = start + LONGEST_SENTENCE // 3, start + LONGEST_SENTENCE
+            found = (text.rfind(mark, least, limit) for mark in "\n ")
+            cut = next((at for at in found if at >= 0), limit)
         piece = text[start:cut]
         bare = piece.strip()
         if bare and _WORDS.search(bare):
@@ -400,22 +381,16 @@ def _in_place(unit: _Unit, text: str) -> str:
 
 def _matches(asked: dict[str, float], units: list[_Unit]) -> list[dict[str, float]]:
     """Which of the asked terms each sentence holds: 1 for the term, less for a word close to it."""
-    vocabulary = {term for unit in units for term in unit.terms}
-    near: dict[str, str] = {}
-    for term in vocabulary.difference(asked):
-        for wanted in asked:
-            if say_alike(term, wanted) or _is_near(term, wanted):
-                near[term] = wanted
-                break
+    near = {
+        term: wanted
+        for term in {term for unit in units for term in unit.terms}.difference(asked)
+        for wanted in reversed(asked)  # of several the first stays
+        if say_alike(term, wanted) or _is_near(term, wanted)
+    }
     vectors: list[dict[str, float]] = []
     for unit in units:
-        vector: dict[str, float] = {}
-        for term in unit.terms:
-            if term in asked:
-                vector[term] = 1.0
-            elif term in near:
-                vector.setdefault(near[term], _NEAR_WORD)
-        vectors.append(vector)
+        close = {near[term]: _NEAR_WORD for term in unit.terms if term in near}
+        vectors.append(close | {term: 1.0 for term in unit.terms if term in asked})
     return vectors
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentmem.base.config import MemorySettings
 from agentmem.base.types import Memory, Scope, Usage
-from agentmem.living.plans import MERGE_SIMILARITY, MergeReason, compare_readings, read_for_merging
+from agentmem.living.plans import MERGE_SIMILARITY, MergeReason, compare_texts
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import prepare_all
 from agentmem.search.postgres import PostgresSearch
@@ -159,5 +159,4 @@ def same_meaning(
     first: str, second: str, similarity: float, *, threshold: float = MERGE_SIMILARITY
 ) -> MergeReason:
     """Whether two texts that nobody read before say the same."""
-    one, other = read_for_merging(first), read_for_merging(second)
-    return compare_readings(one, other, similarity, least=threshold)
+    return compare_texts(first, second, similarity, least=threshold)
