@@ -27,6 +27,9 @@ def read_mem0(said: dict[str, Any]) -> dict[str, Any]:
     found = {_ours(name): value for name, value in said.items() if name not in told}
     if isinstance(found.get("filters"), Mapping):
         found["filters"] = _renamed(found["filters"])
+    for name in ("page", "page_size"):
+        if isinstance(found.get(name), str) and found[name].isdecimal():
+            found[name] = int(found[name])
     return {name: value for name, value in found.items() if value is not None}
 
 

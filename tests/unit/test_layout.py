@@ -46,7 +46,7 @@ PURE_FILES = sorted(
 PURE = {
     "__future__", "agentmem", "ast", "base64", "binascii", "bisect", "calendar", "collections", "copy", "dataclasses",
     "datetime", "enum", "functools", "hashlib", "heapq", "hmac", "html", "io", "itertools", "json",
-    "math", "operator", "re", "reprlib", "string", "struct", "types", "typing", "unicodedata", "zlib",
+    "math", "operator", "re", "reprlib", "string", "struct", "types", "typing", "unicodedata", "xml", "zlib",
 }  # fmt: skip
 PURE_PACKAGES = {"charset_normalizer", "detect_secrets", "markdown_it", "numpy", "regex", "Stemmer"}
 HEAVY = ("litellm", "faiss", "tiktoken", "numpy", "onnxruntime", "pydantic", "wordllama", "rich")

@@ -62,6 +62,7 @@ def test_the_calls_of_mem0s_client_work_as_it_sends_them(
         assert found["metadata"]["tag"] == "car"
         where = {"filters": {"AND": [{"user_id": "ann"}, {"app_id": "*"}]}}
         page = ask("POST", "/v3/memories/", json=where, params={"page": 1, "page_size": 1})
+        assert ask("POST", "/v3/memories/", json={**where, "page": "1", "page_size": "1"}) == page
         assert page["results"][0]["user_id"] == "ann"
         one = f"/v1/memories/{made['id']}/"
         assert ask("GET", one)["memory"] == "The harbour closes at nine."
