@@ -784,7 +784,10 @@ class Conditions:
         self.values: dict[str, Any] = {
             "owners": SeenBy(selection.reader, tuple(selection.visibilities))
         }
-        clauses = ["m.owner IN :owners", *self._strands(selection)]
+        # A hash is rarer than any owner: the plus keeps SQLite from an owner's whole index.
+        by_hash = getattr(selection.where, "field", "") == "content_hash"
+        owned = "+m.owner IN :owners" if by_hash else "m.owner IN :owners"
+        clauses = [owned, *self._strands(selection)]
         if selection.kinds is not None:
             clauses.append("m.kind IN :kinds")
             self.values["kinds"] = selection.kinds
